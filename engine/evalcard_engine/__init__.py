@@ -1,0 +1,1 @@
+"""A batch engine for evaluation: tokens in, tokens out."""

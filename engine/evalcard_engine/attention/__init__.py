@@ -1,0 +1,1 @@
+"""How queries meet the cached keys and values."""

@@ -1,0 +1,1 @@
+"""One stem per kernel."""

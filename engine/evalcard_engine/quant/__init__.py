@@ -1,0 +1,1 @@
+"""Schemes, quantized weights and the linears that run them."""

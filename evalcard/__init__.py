@@ -1,0 +1,1 @@
+"""evalcard: what did compressing this model cost, and how sure are we?"""

@@ -1,0 +1,1 @@
+"""Who answers the items: our engine, or any model of the harness."""

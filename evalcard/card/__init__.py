@@ -1,0 +1,1 @@
+"""From a stored comparison to a card."""

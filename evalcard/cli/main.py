@@ -1,0 +1,103 @@
+"""The ``evalcard`` command: subcommands load on demand, and exit codes are set here alone."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+COMMANDS = {
+    "run": ("evalcard.cli.run", "Evaluate a baseline and its compressed variants, compare, write the card."),
+    "gate": ("evalcard.cli.gate", "Judge a run against limits: exit code 0 passes, 1 fails, 3 cannot tell."),
+    "card": ("evalcard.cli.card", "Write the model cards of a run again."),
+    "list": ("evalcard.cli.list", "List task names and finished runs."),
+}
+"""Name -> (module that defines ``command``, its line in --help), so that --help imports nothing."""
+
+INTERNAL_ERROR = 70
+INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """Imports a subcommand's module when it is called, never for --help or completion of names."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"evalcard {version('evalcard')}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Show the version.")
+def cli() -> None:
+    """What did compressing this model cost in accuracy, and how sure are we?
+
+    Without arguments, `evalcard run` evaluates the bundled demo model and two compressed variants of it.
+    Shell completion: eval "$(_EVALCARD_COMPLETE=bash_source evalcard)", or zsh_source, fish_source.
+    """
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"Error: {message}", err=True)
+    return code
+
+
+def _internal_error(error: Exception) -> int:
+    import traceback
+
+    traceback.print_exception(error)
+    return _fail(
+        "this is a fault of evalcard, not of your input. What was finished is stored; the same command resumes it. "
+        "Please report it with the lines above.",
+        INTERNAL_ERROR,
+    )
+
+
+def invoke(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code (design, decision 10 and Settled 6)."""
+    from evalcard.errors import Interrupted, UserError
+    from evalcard_engine.errors import EngineError
+
+    try:
+        result = cli.main(args=args, prog_name="evalcard", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt, Interrupted):
+        return _fail("interrupted. What was finished is stored; the same command resumes it.", INTERRUPTED)
+    except UserError as error:
+        return _fail(str(error), error.exit_code)
+    except EngineError as error:
+        return _fail(str(error), UserError.exit_code)
+    except BrokenPipeError:
+        # A reader such as `head` went away: nothing to tell it, and the interpreter must not try at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last stop: everything else is ours
+        return _internal_error(error)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(invoke())

@@ -1,0 +1,74 @@
+"""``evalcard run``: flags or a YAML spec -> one comparison job."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evalcard.cli.values import ByteCount, KeyValues
+
+
+
+def _given(flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were given: an unset flag must not shadow the spec file."""
+    return {name: value for name, value in flags.items() if value not in (None, (), {}, False)}
+
+
+@click.command("run")
+@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@click.option("--baseline", metavar="MODEL", help="Folder or Hub id (ORG/NAME[@REV]) of the uncompressed model.")
+@click.option("--compressed", metavar="MODEL[:SCHEME]", multiple=True, help="Compressed model, or the baseline with a "
+              "scheme applied on the fly (w8a8, w4a16). May be given several times.")  # fmt: skip
+@click.option("--tasks", metavar="T,...", help="Task names, groups or YAML files, separated by commas.")
+@click.option("--num-fewshot", type=click.IntRange(min=0), help="Worked examples in the prompt; default: the task's.")
+@click.option("--limit-per-subtask", type=click.IntRange(min=1), metavar="N", help="First N items of every subtask.")
+@click.option("--apply-chat-template", "chat_template", is_flag=True, help="Render prompts as chat turns.")
+@click.option("--fewshot-as-multiturn", is_flag=True, help="Worked examples become turns of their own.")
+@click.option("--system", metavar="TEXT", help="System message or instruction before every prompt.")
+@click.option("--backend", metavar="B", help="evalcard (default), or a model type of lm-eval: vllm, sglang, hf, ...")
+@click.option("--model-args", type=KeyValues(), metavar="K=V,...", help="Arguments for the backend's model.")
+@click.option("--dtype", type=click.Choice(["auto", "float32", "bfloat16", "float16"]), help="Arithmetic; auto: float32 "
+              "on CPU, the checkpoint's own on a GPU.")  # fmt: skip
+@click.option("--device", metavar="DEVICE", help="auto (default), cpu or cuda.")
+@click.option("--max-model-len", type=click.IntRange(min=2), help="Longest prompt plus answer, in tokens.")
+@click.option("--max-new-tokens", type=click.IntRange(min=1), help="Longest answer, instead of the task's own limit.")
+@click.option("--data-root", type=click.Path(), help="Folder that holds data sets by their Hub ids.")
+@click.option("--base-model", metavar="ID", help="Hub id of the base model for the card, where models are folders.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of few-shot choice and sampling (default 1234).")
+@click.option("--out", type=click.Path(), help="Results root (default ./results).")
+@click.option("--reuse", multiple=True, type=click.Path(), help="Another results root whose equal answers may be taken.")
+@click.option("--fresh", is_flag=True, help="Answer everything anew, whatever is stored.")
+@click.option("--kv-memory", type=ByteCount(), metavar="SIZE", help="Memory for the KV cache, such as 4GiB.")
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads.")
+@click.option("--step-tokens", type=click.IntRange(min=16), help="Token budget of one engine step.")
+@click.option("--dry-run", is_flag=True, help="Show what would be run, load no weights.")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+def command(spec: Path | None, dry_run: bool, as_json: bool, quiet: bool, **flags: Any) -> int:
+    """Evaluate BASELINE and COMPRESSED models on TASKS, compare item by item, write the model card.
+
+    Give a YAML SPEC, flags, or both (flags win). Without a model the bundled demo is run. The same command
+    again resumes or reuses what is stored.
+    """
+    from evalcard.cli.progress import make_progress
+    from evalcard.cli.tables import print_outcome, print_plan
+    from evalcard.run import plan_run, run_plan, with_demo_defaults
+    from evalcard.spec import load_spec, make_spec
+
+    given = _given(flags)
+    resolved = load_spec(spec, given) if spec else make_spec(with_demo_defaults(given))
+    progress = make_progress(quiet or as_json)
+    plan = plan_run(resolved, progress)
+    print_plan(plan, progress)
+    if dry_run:
+        if as_json:
+            click.echo(json.dumps(plan.summary(), indent=1))
+        return 0
+    outcome = run_plan(plan, progress, command=["evalcard", *sys.argv[1:]])
+    if as_json:
+        click.echo(outcome.comparison.model_dump_json(by_alias=True, indent=1))
+    else:
+        print_outcome(outcome)
+    return 0

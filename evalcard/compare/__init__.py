@@ -1,0 +1,1 @@
+"""From two model runs to recovery."""

@@ -1,0 +1,177 @@
+"""RunSpec: what is compared on which tasks, frozen and strict, from YAML or flags. The one place that parses models."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from evalcard.errors import UserError
+from evalcard_engine.errors import EngineError
+from evalcard_engine.quant.scheme import parse_scheme
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
+_NOT_PART_OF_THE_NAME = {"out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens"}
+"""Fields that change neither answers nor scores, so the same command resumes in the same folder."""
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelSpec(Strict):
+    """A model and what is done to it: FOLDER or ORG/NAME[@REV], and a scheme."""
+
+    source: str
+    """A folder, a Hub id, or a URL for backends that take one."""
+    revision: str | None = None
+    scheme: str | None = None
+    """Canonical scheme name; None runs the model as it is."""
+    args: dict[str, str] = {}
+    """Passed on to the backend."""
+
+    @property
+    def is_local(self) -> bool:
+        return Path(self.source).expanduser().exists() or self.source.startswith((".", "/", "~"))
+
+    @property
+    def hub_id(self) -> str | None:
+        """None for a folder or a URL."""
+        return None if self.is_local or "://" in self.source else self.source
+
+    @property
+    def name(self) -> str:
+        """The Hub id, or the last part of the path or URL: fit for a card."""
+        return self.hub_id or Path(self.source.rstrip("/")).expanduser().resolve().name
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}:{self.scheme}" if self.scheme else self.name
+
+
+def parse_model(text: str) -> ModelSpec:
+    """Split ``MODEL[:scheme]``: an existing path or a URL is whole, else the last ``:`` parts model and scheme."""
+    text = text.strip()
+    if not text:
+        raise UserError("a model is empty. Give a folder or a Hub id such as org/name, optionally with :scheme.")
+    if "://" in text or Path(text).expanduser().exists() or ":" not in text:
+        return _split_revision(text, None)
+    source, _, scheme_text = text.rpartition(":")
+    try:
+        scheme = parse_scheme(scheme_text)
+    except EngineError as error:
+        raise UserError(f"in model {text!r}: {error}") from None
+    return _split_revision(source, scheme.name)
+
+
+def _split_revision(source: str, scheme: str | None) -> ModelSpec:
+    is_path = Path(source).expanduser().exists() or "://" in source
+    if not is_path and _HUB_ID.fullmatch(source) and "@" in source:
+        source, _, revision = source.partition("@")
+        return ModelSpec(source=source, revision=revision, scheme=scheme)
+    return ModelSpec(source=source, scheme=scheme)
+
+
+class RunSpec(Strict):
+    """One comparison job."""
+
+    baseline: ModelSpec
+    compressed: tuple[ModelSpec, ...] = ()
+    tasks: tuple[str, ...] = Field(min_length=1)
+    num_fewshot: int | None = Field(default=None, ge=0)
+    limit_per_subtask: int | None = Field(default=None, ge=1)
+    """The first N documents of every leaf task."""
+    chat_template: bool = False
+    fewshot_as_multiturn: bool = False
+    system: str | None = None
+    backend: str = "evalcard"
+    model_args: dict[str, str] = {}
+    """Passed to the backend for every model."""
+    dtype: str = Field(default="auto", pattern="^(auto|float32|bfloat16|float16)$")
+    device: str = "auto"
+    max_model_len: int | None = Field(default=None, ge=2)
+    max_new_tokens: int | None = Field(default=None, ge=1)
+    """Overrides the task's own limit."""
+    data_root: str | None = None
+    seed: int = Field(default=1234, ge=0)
+    out: str = "results"
+    """Results root: a run is a folder below it."""
+    reuse: tuple[str, ...] = ()
+    """More results roots whose equal answers may be taken."""
+    fresh: bool = False
+    """Take no stored answer."""
+    base_model: str | None = None
+    """Hub id for the card's front matter where the models are local folders."""
+    kv_memory: int | None = Field(default=None, ge=1)
+    """Bytes of KV cache; None lets the engine take its stated share."""
+    threads: int | None = Field(default=None, ge=1)
+    step_tokens: int | None = Field(default=None, ge=16)
+
+    @field_validator("baseline", mode="before")
+    @classmethod
+    def _one_model(cls, value: Any) -> Any:
+        return parse_model(value) if isinstance(value, str) else value
+
+    @field_validator("compressed", mode="before")
+    @classmethod
+    def _many_models(cls, value: Any) -> Any:
+        listed = [value] if isinstance(value, str) else value
+        return tuple(parse_model(one) if isinstance(one, str) else one for one in listed)
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _many_tasks(cls, value: Any) -> Any:
+        listed = [value] if isinstance(value, str) else value
+        names = [name.strip() for one in listed for name in str(one).split(",")]
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def models(self) -> tuple[ModelSpec, ...]:
+        """The baseline first."""
+        return (self.baseline, *self.compressed)
+
+    @property
+    def run_name(self) -> str:
+        """``<first task>-<8 hex of the resolved spec>``."""
+        facts = {k: v for k, v in self.model_dump(mode="json").items() if k not in _NOT_PART_OF_THE_NAME}
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', Path(self.tasks[0]).stem)}-{digest[:8]}"
+
+
+def load_spec(path: Path, overrides: dict[str, Any]) -> RunSpec:
+    """Read a YAML spec; ``overrides`` are flags that were given and win over the file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the spec {path}: {error}. Give a YAML file, or flags instead.") from None
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"the spec {path} is not YAML: {error}") from None
+    if not isinstance(data, dict):
+        raise UserError(f"the spec {path} holds {type(data).__name__}, not a mapping of keys such as baseline, tasks.")
+    return make_spec({**data, **overrides}, origin=str(path))
+
+
+def make_spec(data: dict[str, Any], origin: str = "the command line") -> RunSpec:
+    """Validate; every fault is listed in one UserError with the allowed keys."""
+    try:
+        return RunSpec.model_validate(data)
+    except ValidationError as error:
+        raise UserError(_explain(error, origin)) from None
+
+
+def _explain(error: ValidationError, origin: str) -> str:
+    lines = []
+    for fault in error.errors():
+        where = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            lines.append(f"unknown key {where!r}")
+        else:
+            got = "" if fault["type"] == "missing" else f", got {fault['input']!r}"
+            lines.append(f"{where}: {fault['msg']}{got}")
+    known = ", ".join(sorted(RunSpec.model_fields))
+    return f"{origin} is not a valid run: {'; '.join(lines)}. Known keys: {known}."

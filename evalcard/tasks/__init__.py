@@ -1,0 +1,1 @@
+"""Task files, data, prompts and verdicts."""

@@ -1,0 +1,1 @@
+"""Task files, in the harness's YAML."""

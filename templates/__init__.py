@@ -1,0 +1,1 @@
+"""Jinja templates: all prose of cards and reports."""

@@ -1,0 +1,84 @@
+"""RunSpec: parsing models, strictness, names of runs."""
+
+from pathlib import Path
+
+import pytest
+
+from evalcard.errors import UserError
+from evalcard.spec import load_spec, make_spec, parse_model
+
+
+def test_last_colon_parts_model_and_scheme():
+    model = parse_model("org/name:W8A8")
+    assert (model.source, model.scheme, model.revision, model.hub_id) == ("org/name", "w8a8", None, "org/name")
+
+
+def test_revision_of_a_hub_id():
+    model = parse_model("org/name@refs/pr/1:w4a16")
+    assert (model.source, model.revision, model.scheme) == ("org/name", "refs/pr/1", "w4a16")
+
+
+def test_existing_folder_with_colon_is_taken_whole(tmp_path: Path):
+    folder = tmp_path / "a:w8a8"
+    folder.mkdir()
+    model = parse_model(str(folder))
+    assert (model.source, model.scheme, model.hub_id, model.name) == (str(folder), None, None, "a:w8a8")
+
+
+def test_url_is_taken_whole():
+    model = parse_model("http://127.0.0.1:8000/v1")
+    assert (model.source, model.scheme, model.hub_id) == ("http://127.0.0.1:8000/v1", None, None)
+
+
+def test_local_name_is_no_path(tmp_path: Path):
+    (tmp_path / "m").mkdir()
+    assert parse_model(f"{tmp_path}/m:w8a8").label == "m:w8a8"
+
+
+def test_unknown_scheme_shows_near_matches():
+    with pytest.raises(UserError, match=r"unknown scheme 'w8a'.*Did you mean w8a8"):
+        parse_model("org/name:w8a")
+
+
+def test_unknown_key_names_the_known_ones():
+    with pytest.raises(UserError, match=r"unknown key 'tsks'.*Known keys: .*tasks"):
+        make_spec({"baseline": "org/m", "tasks": "a", "tsks": "b"})
+
+
+def test_all_faults_in_one_message():
+    with pytest.raises(UserError) as caught:
+        make_spec({"baseline": "org/m", "tasks": "a", "limit_per_subtask": 0, "x": 1})
+    assert "limit_per_subtask" in str(caught.value) and "'x'" in str(caught.value)
+
+
+def test_no_tasks_is_an_error():
+    with pytest.raises(UserError, match="tasks"):
+        make_spec({"baseline": "org/m", "tasks": ","})
+
+
+def test_flags_win_over_the_file(tmp_path: Path):
+    path = tmp_path / "spec.yaml"
+    path.write_text("baseline: org/m\ncompressed: [org/m:w8a8]\ntasks: [a, b]\nnum_fewshot: 5\n")
+    spec = load_spec(path, {"num_fewshot": 0})
+    assert spec.num_fewshot == 0 and spec.tasks == ("a", "b") and spec.compressed[0].scheme == "w8a8"
+
+
+@pytest.mark.parametrize("text", ["- a\n", "a: [\n", ""])
+def test_spec_that_is_no_mapping(tmp_path: Path, text: str):
+    path = tmp_path / "spec.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match="spec"):
+        load_spec(path, {})
+
+
+def test_missing_spec_file(tmp_path: Path):
+    with pytest.raises(UserError, match="cannot read the spec"):
+        load_spec(tmp_path / "none.yaml", {})
+
+
+def test_run_name_ignores_what_changes_no_answer():
+    one = make_spec({"baseline": "org/m", "tasks": "a", "out": "x", "threads": 1, "fresh": True})
+    two = make_spec({"baseline": "org/m", "tasks": "a"})
+    other = make_spec({"baseline": "org/m", "tasks": "a", "num_fewshot": 1})
+    assert one.run_name == two.run_name != other.run_name
+    assert one.run_name.startswith("a-") and len(one.run_name) == len("a-") + 8
