@@ -10,9 +10,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from evalcard.errors import UserError
+from evalcard.resources import demo_model
 from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.scheme import parse_scheme
 
+DEMO = "@demo"
+"""The bundled demo model, wherever evalcard is installed; neither a Hub id nor a likely folder."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
 _NOT_PART_OF_THE_NAME = {"out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens"}
 """Fields that change neither answers nor scores, so the same command resumes in the same folder."""
@@ -34,8 +37,13 @@ class ModelSpec(Strict):
     """Passed on to the backend."""
 
     @property
+    def location(self) -> str:
+        """What is opened: the source, or the bundled model's folder."""
+        return str(demo_model()) if self.source == DEMO else self.source
+
+    @property
     def is_local(self) -> bool:
-        return Path(self.source).expanduser().exists() or self.source.startswith((".", "/", "~"))
+        return self.source == DEMO or Path(self.source).expanduser().exists() or self.source.startswith((".", "/", "~"))
 
     @property
     def hub_id(self) -> str | None:
@@ -45,6 +53,8 @@ class ModelSpec(Strict):
     @property
     def name(self) -> str:
         """The Hub id, or the last part of the path or URL: fit for a card."""
+        if self.source == DEMO:
+            return "evalcard-demo"
         return self.hub_id or Path(self.source.rstrip("/")).expanduser().resolve().name
 
     @property

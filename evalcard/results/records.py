@@ -116,6 +116,10 @@ class TaskRecord(Record):
     """Documents evaluated."""
     selection: str
     """'all', or how the subset was chosen, such as 'first 40'."""
+    dataset: str | None = None
+    """Hub id of the documents; None where they come from local files."""
+    dataset_config: str | None = None
+    dataset_split: str | None = None
 
 
 class RowRecord(Record):
@@ -228,10 +232,10 @@ class CompressedScore(Record):
     reason: str | None = None
     """Why there is no recovery."""
     lost: int | None
-    """Items the baseline had right and this model has wrong; None for an average."""
+    """Answers the baseline had right and this model has wrong; None for an average and where scores are not 0 or 1."""
     gained: int | None
     mcnemar_p: float | None
-    """Exact, two-sided; 1 without flips; None where scores are not 0 or 1."""
+    """Exact, two-sided; 1 without flips; None where scores are not 0 or 1, or items were answered several times."""
 
 
 class ComparedRow(Record):
@@ -256,6 +260,8 @@ class Finding(Record):
     severity: Literal["note", "warning", "blocker"]
     where: str
     advice: str
+    model: str | None = None
+    """Slug of the one model it concerns; None where it concerns them all."""
 
 
 class Comparison(Record):

@@ -82,3 +82,9 @@ def test_run_name_ignores_what_changes_no_answer():
     other = make_spec({"baseline": "org/m", "tasks": "a", "num_fewshot": 1})
     assert one.run_name == two.run_name != other.run_name
     assert one.run_name.startswith("a-") and len(one.run_name) == len("a-") + 8
+
+
+def test_the_demo_model_is_named_without_a_path():
+    model = parse_model("@demo:w4a16")
+    assert (model.name, model.hub_id, model.scheme) == ("evalcard-demo", None, "w4a16")
+    assert Path(model.location).name == "model" and str(Path(model.location)) not in model.model_dump_json()

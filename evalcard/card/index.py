@@ -1,0 +1,106 @@
+"""The page of a run with several compressed models, or none: all of them side by side, with links to the cards."""
+
+from dataclasses import dataclass
+
+from evalcard.card import numbers
+from evalcard.card.settings import Settings, settings_of
+from evalcard.card.tables import categories, is_percent, row_view, score_of
+from evalcard.card.view import Headline, ModelView, clean, flips_view, headline, model_view
+from evalcard.results.records import ComparedRow, Comparison, Finding, RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLine:
+    """One compressed model in the overview."""
+
+    model: ModelView
+    headlines: tuple[Headline, ...]
+    """In the order of the view's categories."""
+    lost: str
+    gained: str
+    gate: str | None
+    """The gate's outcome, None where it was not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLine:
+    """One task or average with the scores of all models."""
+
+    task: str
+    detail: str
+    items: str
+    is_average: bool
+    baseline: str
+    compressed: tuple[str, ...]
+    """In the order of the view's lines; a dash where a model has no score."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexView:
+    """All the index says."""
+
+    baseline: ModelView
+    lines: tuple[ModelLine, ...]
+    categories: tuple[str, ...]
+    scores: tuple[ScoreLine, ...]
+    findings: tuple[Finding, ...]
+    """Warnings and blockers; notes are on the cards."""
+    settings: Settings
+
+    @property
+    def has_gate(self) -> bool:
+        return any(line.gate is not None for line in self.lines)
+
+
+def index_view(run: RunRecord, comparison: Comparison) -> IndexView:
+    """All models of the run side by side."""
+    slugs = [model.slug for model in run.models[1:]]
+    return IndexView(
+        baseline=model_view(run.models[0]),
+        lines=tuple(_model_line(run, comparison, slug) for slug in slugs),
+        categories=tuple(categories(comparison)),
+        scores=tuple(_score_line(run, comparison, row, slugs) for row in _rows(comparison)),
+        findings=tuple(clean(finding) for finding in comparison.health if finding.severity != "note"),
+        settings=settings_of(run, run.models),
+    )
+
+
+def _rows(comparison: Comparison) -> list[ComparedRow]:
+    """Each category's rows, then its average."""
+    rows = []
+    for category in categories(comparison):
+        rows += [row for row in comparison.tasks if row.category == category]
+        rows += [row for row in comparison.averages if row.category == category]
+    return rows
+
+
+def _model_line(run: RunRecord, comparison: Comparison, slug: str) -> ModelLine:
+    model = next(model for model in run.models if model.slug == slug)
+    flips = flips_view(run, comparison, slug)
+    return ModelLine(
+        model=model_view(model),
+        headlines=tuple(headline(comparison, category, slug) for category in categories(comparison)),
+        lost=numbers.count(flips.lost if flips else None),
+        gained=numbers.count(flips.gained if flips else None),
+        gate=_gate_outcome(comparison, slug),
+    )
+
+
+def _gate_outcome(comparison: Comparison, slug: str) -> str | None:
+    models = (comparison.verdict or {}).get("models", [])
+    return next((model["outcome"] for model in models if model["model"] == slug), None)
+
+
+def _score_line(run: RunRecord, comparison: Comparison, row: ComparedRow, slugs: list[str]) -> ScoreLine:
+    percent = is_percent(run, row)
+    found = [score_of(row, slug) for slug in slugs]
+    # Any slug will do: what a line takes from here is the same for all models.
+    cells = row_view(run, row, slugs[0] if slugs else "")
+    return ScoreLine(
+        task=row.task,
+        detail=cells.detail,
+        items=cells.items,
+        is_average=row in comparison.averages,
+        baseline=cells.baseline,
+        compressed=tuple(numbers.DASH if s is None else numbers.score(s.score, s.stderr, percent) for s in found),
+    )

@@ -1,0 +1,88 @@
+"""The front matter of a card, as the Hub reads it: only known keys, never a path, never a number that is none."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from evalcard.card.paths import without_paths
+from evalcard.card.settings import row_settings
+from evalcard.card.tables import metric, score_of, shots, tasks_of
+from evalcard.card.view import CardView
+from evalcard.results.records import ComparedRow, Comparison, RunRecord, TaskRecord
+
+TASK_TYPE = "text-generation"
+_METRIC_TYPES = {"acc": "accuracy"}
+"""Names of the harness that the Hub's metrics spell otherwise."""
+
+
+def front_matter(run: RunRecord, comparison: Comparison, view: CardView) -> str:
+    """YAML between the two ``---`` lines, without them; ends with a newline."""
+    import yaml
+
+    return yaml.safe_dump(metadata(run, comparison, view), sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def metadata(run: RunRecord, comparison: Comparison, view: CardView) -> dict[str, Any]:
+    """Keys of the Hub's model card specification. The licence is not known here, so there is none."""
+    data: dict[str, Any] = {"library_name": "transformers", "pipeline_tag": TASK_TYPE}
+    if view.base_model:
+        data |= {"base_model": view.base_model, "base_model_relation": "quantized"}
+    data["tags"] = ["evalcard", *([view.model.scheme] if view.model.scheme else [])]
+    results = [] if view.blockers else model_index_results(run, comparison, view.model.slug)
+    if results:
+        data["model-index"] = [{"name": view.model.title, "results": results}]
+    return data
+
+
+def model_index_results(run: RunRecord, comparison: Comparison, slug: str) -> list[dict[str, Any]]:
+    """One result for each data set as it was used, with the metrics of all rows on it; scores in percent.
+
+    Readers merge results of one (task, dataset, config, split), so no two of ours agree in these.
+    """
+    results: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in comparison.tasks:
+        score = score_of(row, slug)
+        if score is not None:
+            dataset = _dataset(run, row)
+            identity = tuple(dataset.get(key, "") for key in ("type", "config", "split"))
+            task = {"type": TASK_TYPE, "name": "Text Generation"}
+            result = results.setdefault(identity, {"task": task, "dataset": dataset, "metrics": []})
+            result["metrics"].append(_metric(run, row, score.score))
+    return list(results.values())
+
+
+def _dataset(run: RunRecord, row: ComparedRow) -> dict[str, str]:
+    """The documents' Hub id where all tasks of the row share one, else the row's own name."""
+    tasks = tasks_of(run, row)
+    ids = {task.dataset for task in tasks}
+    dataset_id = ids.pop() if len(ids) == 1 else None
+    # What has two or more parts may be a folder; a Hub id has one slash.
+    is_hub_id = dataset_id is not None and dataset_id == without_paths(dataset_id) and dataset_id.count("/") <= 1
+    dataset = {"type": str(dataset_id) if is_hub_id else row.task, "name": _dataset_name(run, row)}
+    return dataset | (dict(_shared(tasks)) if is_hub_id else {})
+
+
+def _shared(tasks: list[TaskRecord]) -> Iterator[tuple[str, str]]:
+    """Configuration and split, where all tasks of a row agree."""
+    for key, values in (
+        ("config", {task.dataset_config for task in tasks}),
+        ("split", {task.dataset_split for task in tasks}),
+    ):
+        value = values.pop() if len(values) == 1 else None
+        if value:
+            yield key, value
+
+
+def _dataset_name(run: RunRecord, row: ComparedRow) -> str:
+    """The row, with its subset said so that it never stands beside a full task unmarked."""
+    selection = row_settings(run, row).selection
+    return row.task if selection.startswith("all ") else f"{row.task}, {selection}"
+
+
+def _metric(run: RunRecord, row: ComparedRow, score: float) -> dict[str, Any]:
+    tasks = tasks_of(run, row)
+    percent = all(task.higher_is_better for task in tasks)
+    return {
+        "type": _METRIC_TYPES.get(row.metric, row.metric),
+        "value": round(100 * score if percent else score, 2),
+        "name": f"{row.task} ({shots(tasks)}, {metric(tasks)})",
+    }

@@ -1,0 +1,126 @@
+"""How it was measured, from the run's record: nothing here is written by hand, and no path of the machine is in it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from evalcard.card.paths import portable_command, without_paths
+from evalcard.card.tables import shots, tasks_of
+from evalcard.results.records import ComparedRow, ModelRecord, RunRecord, TaskRecord
+
+_SOURCES = {"evalcard": "evalcard", "lm_eval": "lm-evaluation-harness", "file": "own task file"}
+
+
+@dataclass(frozen=True, slots=True)
+class RowSettings:
+    """One row of the tables as it was run; tasks of a group that differ are all named."""
+
+    task: str
+    source: str
+    version: str
+    shots: str
+    decoding: str
+    chat_template: str
+    selection: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The run as a whole."""
+
+    run: str
+    created: str
+    """Day, UTC."""
+    backend: str
+    numerics: tuple[tuple[str, str], ...]
+    """(who, numerics): one entry where baseline and compressed model agree."""
+    facts: tuple[tuple[str, str], ...]
+    """(label, value) of what was set away from the default and touches answers."""
+    seed: int
+    versions: tuple[tuple[str, str], ...]
+    hardware: tuple[tuple[str, str], ...]
+    commit: str | None
+    is_dirty: bool
+    command: str
+
+
+_TOLD = {
+    "dtype": "dtype",
+    "device": "device",
+    "system": "system prompt",
+    "fewshot_as_multiturn": "few-shot examples as turns",
+    "max_model_len": "longest sequence in tokens",
+    "max_new_tokens": "most new tokens",
+}
+
+
+def settings_of(run: RunRecord, models: Sequence[ModelRecord]) -> Settings:
+    """Everything a reader needs to measure the same again."""
+    git = run.git or {}
+    return Settings(
+        run=run.name,
+        created=run.created[:10],
+        backend=str(run.resolved.get("backend", "evalcard")),
+        numerics=_numerics(models),
+        facts=tuple(_facts(run)),
+        seed=run.seed,
+        versions=tuple((name, without_paths(version)) for name, version in run.versions.items()),
+        hardware=tuple(_hardware(name, value) for name, value in run.hardware.items()),
+        commit=str(git["commit"]) if git.get("commit") else None,
+        is_dirty=bool(git.get("dirty")),
+        command=portable_command(run.command, _hub_ids(run)),
+    )
+
+
+def row_settings(run: RunRecord, row: ComparedRow) -> RowSettings:
+    tasks = tasks_of(run, row)
+    return RowSettings(
+        task=row.task,
+        source=_each(_SOURCES[task.source] for task in tasks),
+        version=_each(task.version for task in tasks),
+        shots=shots(tasks),
+        decoding=_each(without_paths(task.decoding) for task in tasks),
+        chat_template=_each("yes" if task.chat_template else "no" for task in tasks),
+        selection=_selection(tasks),
+    )
+
+
+def _selection(tasks: Sequence[TaskRecord]) -> str:
+    selected, total = sum(task.items_selected for task in tasks), sum(task.items_total for task in tasks)
+    if selected == total:
+        return f"all {total}"
+    how = _each(task.selection for task in tasks if task.items_selected < task.items_total)
+    return f"{selected} of {total} ({how}{' of each task' if len(tasks) > 1 else ''})"
+
+
+def _each(values: Iterable[str]) -> str:
+    return " / ".join(dict.fromkeys(values))
+
+
+def _numerics(models: Sequence[ModelRecord]) -> tuple[tuple[str, str], ...]:
+    told = [(model.role, without_paths(model.numerics)) for model in models if model.numerics]
+    if len(told) == len(models) and len({numerics for _, numerics in told}) == 1:
+        return (("both models", told[0][1]),)
+    return tuple(told)
+
+
+def _facts(run: RunRecord) -> list[tuple[str, str]]:
+    values = [(label, run.resolved.get(key)) for key, label in _TOLD.items()]
+    return [(label, _said(value)) for label, value in values if value not in (None, "", "auto", False)]
+
+
+def _hardware(name: str, value: str | int) -> tuple[str, str]:
+    """``memory_gib: 16`` reads as memory, 16 GiB."""
+    if name.endswith("_gib"):
+        return name.removesuffix("_gib"), f"{value} GiB"
+    return name.replace("_", " "), without_paths(str(value))
+
+
+def _said(value: object) -> str:
+    return "yes" if value is True else without_paths(str(value))
+
+
+def _hub_ids(run: RunRecord) -> set[str]:
+    """Names with a slash that are no folders."""
+    ids = {model.hub_id for model in run.models if model.hub_id}
+    base_model = run.resolved.get("base_model")
+    return ids | {str(base_model)} if base_model else ids

@@ -1,0 +1,153 @@
+"""The tables of a card: one a category, every cell a string, every dash with its reason."""
+
+import string
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from evalcard.card import numbers
+from evalcard.card.paths import without_paths
+from evalcard.compare.averages import AVERAGE
+from evalcard.results.records import ComparedRow, Comparison, CompressedScore, RunRecord, TaskRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """One line of a table; ``mark`` points to the note that explains a dash."""
+
+    task: str
+    detail: str
+    items: str
+    baseline: str
+    compressed: str
+    recovery: str
+    lost: str
+    gained: str
+    p_value: str
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """One category: its rows, and their average where there are two or more."""
+
+    category: str
+    rows: tuple[RowView, ...]
+    average: RowView | None
+    average_of: tuple[str, ...]
+    """The rows that enter the average."""
+    notes: tuple[tuple[str, str], ...]
+    """(mark, reason), in the order of the rows."""
+
+
+def categories(comparison: Comparison) -> list[str]:
+    """In the order of their first rows."""
+    return list(dict.fromkeys(row.category for row in comparison.tasks))
+
+
+def average_of(comparison: Comparison, category: str) -> ComparedRow | None:
+    return next((row for row in comparison.averages if row.category == category), None)
+
+
+def score_of(row: ComparedRow, slug: str) -> CompressedScore | None:
+    """One compressed model's score on a row; None where it has none."""
+    return next((score for score in row.compressed if score.model == slug), None)
+
+
+def tasks_of(run: RunRecord, row: ComparedRow) -> list[TaskRecord]:
+    """The leaf tasks of a row, or of all rows of an average."""
+    leaves = {record.name: record.tasks for record in run.rows}
+    names = {leaf for name in row.tasks for leaf in leaves.get(name, [name])}
+    return [task for task in run.tasks if task.name in names]
+
+
+def is_percent(run: RunRecord, row: ComparedRow) -> bool:
+    """Scores where higher is better are shares; others (perplexity, error counts) are shown as they are."""
+    return all(task.higher_is_better for task in tasks_of(run, row))
+
+
+def table_view(run: RunRecord, comparison: Comparison, category: str, slug: str) -> TableView:
+    """One compressed model beside the baseline, on all rows of a category."""
+    rows = [row for row in comparison.tasks if row.category == category]
+    average = average_of(comparison, category)
+    reasons: dict[str, str] = {}
+    views = tuple(_marked(row_view(run, row, slug), score_of(row, slug), reasons) for row in rows)
+    average_view = None
+    if average is not None:
+        average_view = _marked(row_view(run, average, slug), score_of(average, slug), reasons)
+    notes = tuple((mark, reason) for reason, mark in reasons.items())
+    return TableView(category, views, average_view, tuple(average.tasks) if average else (), notes)
+
+
+def row_view(run: RunRecord, row: ComparedRow, slug: str) -> RowView:
+    """All cells of one row; an average has neither details nor items of its own."""
+    percent = is_percent(run, row)
+    score = score_of(row, slug)
+    recovery = score.recovery.value if score is not None and score.recovery is not None else None
+    if score is not None and recovery is not None:
+        _check_printed(row, score, recovery, percent)
+    is_average = row.metric == AVERAGE
+    return RowView(
+        task=row.task,
+        detail="" if is_average else _detail(run, row),
+        items="" if is_average else _items(run, row),
+        baseline=numbers.score(row.baseline.score, row.baseline.stderr, percent),
+        compressed=numbers.DASH if score is None else numbers.score(score.score, score.stderr, percent),
+        recovery=numbers.recovery(recovery),
+        lost=numbers.count(score.lost if score else None),
+        gained=numbers.count(score.gained if score else None),
+        p_value=numbers.p_value(score.mcnemar_p if score else None),
+    )
+
+
+def shots(tasks: Sequence[TaskRecord]) -> str:
+    return _joined(f"{task.num_fewshot}-shot" for task in tasks)
+
+
+def metric(tasks: Sequence[TaskRecord]) -> str:
+    """The primary metric with its filter; the harness's ``none`` is no filter."""
+    return _joined(task.metric if task.filter == "none" else f"{task.metric}, {task.filter}" for task in tasks)
+
+
+def _check_printed(row: ComparedRow, score: CompressedScore, recovery: float, percent: bool) -> None:
+    """A recovery that contradicts its printed scores is our error, and must not reach a card."""
+    scale = 100 if percent else 1
+    baseline, compressed, value = (
+        float(f"{number:.{numbers.DECIMALS}f}")
+        for number in (scale * row.baseline.score, scale * score.score, recovery)
+    )
+    assert numbers.is_consistent(baseline, compressed, value, higher_is_better=percent), (row.task, score)
+
+
+def _joined(values: Iterable[str]) -> str:
+    return " / ".join(dict.fromkeys(values))
+
+
+def _detail(run: RunRecord, row: ComparedRow) -> str:
+    """Shots, metric and filter, and the direction where it is not the usual one."""
+    tasks = tasks_of(run, row)
+    direction = "" if is_percent(run, row) else ", lower is better"
+    return f"{shots(tasks)}, {metric(tasks)}{direction}"
+
+
+def _items(run: RunRecord, row: ComparedRow) -> str:
+    """``40 of 200``, and ``30 × 64`` where each item was answered several times."""
+    tasks = tasks_of(run, row)
+    total = sum(task.items_total for task in tasks)
+    items = str(row.n) if row.n == total else f"{row.n} of {total}"
+    repeats = {task.repeats for task in tasks}
+    return items if repeats == {1} else f"{items} × {' / '.join(map(str, sorted(repeats)))}"
+
+
+def _marked(view: RowView, score: CompressedScore | None, reasons: dict[str, str]) -> RowView:
+    """Give a dash its letter; equal reasons share one."""
+    if score is not None and score.recovery is not None:
+        return view
+    reason = without_paths(score.reason or "not stated") if score is not None else "the model has no answers here"
+    mark = reasons.setdefault(reason, _letter(len(reasons)))
+    return replace(view, mark=mark)
+
+
+def _letter(number: int) -> str:
+    """a, b, ... z, aa, ab, ..."""
+    letters = string.ascii_lowercase
+    return letters[number] if number < 26 else _letter(number // 26 - 1) + letters[number % 26]

@@ -1,0 +1,83 @@
+"""One run's models against its baseline: rows, averages and health, as comparison.json holds them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from evalcard.compare.averages import average_rows
+from evalcard.compare.health import examine
+from evalcard.compare.pairing import Answers, check_same_prompts, join_verdicts
+from evalcard.compare.rows import RowScores, compared_row, score_rows
+from evalcard.results.records import SCHEMA, Comparison, RunRecord, Sample, Verdict
+from evalcard.results.store import RunFolder
+
+ByModel = Mapping[str, Mapping[str, Answers]]
+"""Slug -> task -> answers."""
+
+
+def compare_folder(folder: RunFolder, run: RunRecord | None = None) -> Comparison:
+    """Compare what a run folder holds, reading one task at a time; ``run`` defaults to its run.json.
+
+    Raises ComparisonRefused where the models answered different prompts.
+    """
+    run = run or folder.read_run()
+    answers: dict[str, dict[str, Answers]] = {model.slug: {} for model in run.models}
+    for model in run.models:
+        for task in run.tasks:
+            if folder.has_verdicts(model.slug, task.name):
+                verdicts = folder.read_verdicts(model.slug, task.name)
+                samples = folder.journal(model.slug, task.name).read().values()
+                answers[model.slug][task.name] = join_verdicts(task, model.slug, verdicts, samples)
+    return compare_answers(run, answers)
+
+
+def compare_run(
+    run: RunRecord,
+    verdicts: Mapping[str, Mapping[str, Sequence[Verdict]]],
+    samples: Mapping[str, Mapping[str, Iterable[Sample]]],
+) -> Comparison:
+    """Compare verdicts and samples, both given as slug -> task -> list.
+
+    Raises ComparisonRefused where the models answered different prompts.
+    """
+    answers = {
+        model.slug: {
+            task.name: join_verdicts(
+                task, model.slug, verdicts[model.slug][task.name], samples.get(model.slug, {}).get(task.name, ())
+            )
+            for task in run.tasks
+            if task.name in verdicts.get(model.slug, {})
+        }
+        for model in run.models
+    }
+    return compare_answers(run, answers)
+
+
+def compare_answers(run: RunRecord, answers: ByModel) -> Comparison:
+    """The comparison of answers that are already joined with their verdicts."""
+    _refuse_other_prompts(run, answers)
+    rows = score_rows(run, answers)
+    return Comparison(
+        schema=SCHEMA,
+        run=run.name,
+        tasks=[compared_row(row, run) for row in rows],
+        averages=[average for group in _by_category(rows) if (average := average_rows(group, run)) is not None],
+        health=examine(run, answers, rows),
+        verdict=None,
+    )
+
+
+def _refuse_other_prompts(run: RunRecord, answers: ByModel) -> None:
+    baseline, *compressed = run.models
+    assert baseline.role == "baseline", baseline
+    for model in compressed:
+        for task in run.tasks:
+            ours = answers.get(baseline.slug, {}).get(task.name, {})
+            theirs = answers.get(model.slug, {}).get(task.name, {})
+            check_same_prompts(task.name, model.slug, ours, theirs)
+
+
+def _by_category(rows: Sequence[RowScores]) -> list[list[RowScores]]:
+    """Rows of one category together, categories in the order they first appear."""
+    groups: dict[str, list[RowScores]] = {}
+    for row in rows:
+        groups.setdefault(row.category, []).append(row)
+    return list(groups.values())

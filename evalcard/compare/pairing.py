@@ -1,0 +1,77 @@
+"""Both models' samples, side by side: joined on (item, repeat), refused where they do not answer the same prompt."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeGuard
+
+from evalcard.errors import ComparisonRefused
+from evalcard.results.journal import Address
+from evalcard.results.records import Finish, Outcome, Sample, TaskRecord, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a comparison needs to know of one graded sample."""
+
+    value: Fraction
+    """The primary metric, exactly as the task gave it; 0 for an answer that failed."""
+    outcome: Outcome
+    finish: Finish
+    item_hash: str
+    prompt_hash: str
+
+
+Answers = Mapping[Address, Answered]
+"""One model's graded samples of one task."""
+
+
+def join_verdicts(task: TaskRecord, slug: str, verdicts: Iterable[Verdict], samples: Iterable[Sample]) -> Answers:
+    """Put each verdict to its sample; what lacks either is left out and shows as incomplete.
+
+    Raises ComparisonRefused where the primary metric has no value for a single item.
+    """
+    by_address = {(sample.item_id, sample.repeat): sample for sample in samples}
+    answers: dict[Address, Answered] = {}
+    for verdict in verdicts:
+        address = (verdict.item_id, verdict.repeat)
+        assert address not in answers, ("two verdicts on one sample", task.name, slug, address)
+        sample = by_address.get(address)
+        if sample is not None:
+            value = _primary_value(task, slug, verdict)
+            answers[address] = Answered(value, verdict.outcome, sample.finish, sample.item_hash, sample.prompt_hash)
+    return answers
+
+
+def check_same_prompts(task: str, slug: str, baseline: Answers, compressed: Answers) -> None:
+    """Raises ComparisonRefused at the first shared sample whose item or prompt differs."""
+    for address, ours in baseline.items():
+        theirs = compressed.get(address, ours)
+        for which in ("item", "prompt"):
+            expected, got = getattr(ours, f"{which}_hash"), getattr(theirs, f"{which}_hash")
+            if got != expected:
+                item, repeat = address
+                raise ComparisonRefused(
+                    f"task {task}, item {item!r}, repeat {repeat}: the {which} hash of {slug} is {got[:12]}, but the "
+                    f"baseline's is {expected[:12]}. Only answers to the same {which} can be compared; evaluate both "
+                    "models with the same task files, tokenizer and chat template."
+                )
+
+
+def _primary_value(task: TaskRecord, slug: str, verdict: Verdict) -> Fraction:
+    for score in verdict.scores:
+        if (score.metric, score.filter) == (task.metric, task.filter) and _is_number(score.value):
+            return Fraction(score.value)
+    if verdict.outcome == "error":
+        return Fraction(0)
+    known = sorted({f"{score.metric} ({score.filter})" for score in verdict.scores if _is_number(score.value)})
+    raise ComparisonRefused(
+        f"task {task.name}, item {verdict.item_id!r} of {slug}: no value for the metric {task.metric} "
+        f"({task.filter}), which a comparison by item needs. The item has: {', '.join(known) or 'none'}. "
+        "Name one of these as the task's first metric, or leave the task out."
+    )
+
+
+def _is_number(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)

@@ -1,0 +1,57 @@
+"""Which run is meant: ``latest``, a name under the results root, or a folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from evalcard.errors import UserError
+from evalcard.results.records import RunRecord
+from evalcard.results.store import RUN_FILE, RunFolder
+
+LATEST = "latest"
+REFERENCE = "reference"
+"""Committed runs below the results root: neither latest nor reused."""
+_LISTED = 10
+
+
+def find_run(out: Path, which: str = LATEST) -> RunFolder:
+    """The run folder, for reading, without its lock; raises UserError listing the runs that exist."""
+    out = Path(out).expanduser()
+    if which == LATEST:
+        return _latest(out)
+    for path in (out / which, Path(which).expanduser()):
+        if (path / RUN_FILE).is_file():
+            return RunFolder(path)
+    raise UserError(f"there is no run {which!r} in {out} and no such run folder. {_existing(out)}")
+
+
+def run_folders(out: Path) -> Iterator[RunFolder]:
+    """All runs directly below ``out`` but the committed reference runs, by name."""
+    if not out.is_dir():
+        return
+    for path in sorted(out.iterdir()):
+        if path.name != REFERENCE and (path / RUN_FILE).is_file():
+            yield RunFolder(path)
+
+
+def _latest(out: Path) -> RunFolder:
+    complete = [(run.finished, folder) for folder, run in _readable(out) if run.finished is not None]
+    if not complete:
+        raise UserError(f"there is no complete run in {out}. {_existing(out)}")
+    return max(complete, key=lambda pair: pair[0])[1]
+
+
+def _readable(out: Path) -> Iterator[tuple[RunFolder, RunRecord]]:
+    for folder in run_folders(out):
+        try:
+            yield folder, folder.read_run()
+        except UserError:
+            continue  # one damaged or newer run must not hide the others; naming it reads it and says why
+
+
+def _existing(out: Path) -> str:
+    runs = sorted(_readable(out), key=lambda pair: pair[1].created, reverse=True)
+    if not runs:
+        return "It holds no runs; make one with `evalcard run`, or give the results root with --out."
+    states = [f"{folder.name} ({'complete' if run.finished else 'incomplete'})" for folder, run in runs[:_LISTED]]
+    more = f" and {len(runs) - _LISTED} more" if len(runs) > _LISTED else ""
+    return f"Runs there, newest first: {', '.join(states)}{more}."

@@ -1,0 +1,118 @@
+"""A run's folder: journals of answers, verdicts, records and cards. The one place that knows the layout."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+from evalcard.errors import UserError
+from evalcard.results.files import decode_record, encode_record, read_record, safe_name, write_whole
+from evalcard.results.journal import Journal
+from evalcard.results.lock import RunLock
+from evalcard.results.records import Comparison, RunRecord, Verdict
+
+RUN_FILE = "run.json"
+COMPARISON_FILE = "comparison.json"
+SAMPLES = "samples"
+VERDICTS = "verdicts"
+
+
+class RunFolder:
+    """One run on disk. Made by ``open`` it holds the run's lock; made by ``runs.find_run`` it holds none.
+
+    Whole files are replaced in one step and may be written either way; journals are appended to under the lock.
+    """
+
+    def __init__(self, path: Path, lock: RunLock | None = None) -> None:
+        self.path = path
+        self._lock = lock
+        self._journals: dict[Path, Journal] = {}
+
+    @classmethod
+    def open(cls, out: Path, name: str) -> "RunFolder":
+        """Create or resume ``<out>/<name>/`` and lock it.
+
+        Raises UserError where another process holds the run or the folder cannot be written, before any work.
+        """
+        path = Path(out).expanduser() / safe_name(name)
+        lock = RunLock(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
+            reason = getattr(error, "strerror", None) or error
+            raise UserError(
+                f"cannot write results to {path}: {reason}. Give a folder that can be written and locked with --out."
+            ) from None
+        return cls(path, lock)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def journal(self, slug: str, task: str) -> Journal:
+        """The answers of one model to one task; the same object each time. Only a locked run may be appended to."""
+        path = self.path / SAMPLES / safe_name(slug) / f"{safe_name(task)}.jsonl"
+        return self._journals.setdefault(path, Journal(path, writable=self._lock is not None))
+
+    def write_verdicts(self, slug: str, task: str, verdicts: Iterable[Verdict]) -> None:
+        """Replace all verdicts of one model on one task."""
+        lines = [encode_record(verdict) + b"\n" for verdict in verdicts]
+        write_whole(self._verdicts_path(slug, task), b"".join(lines))
+
+    def has_verdicts(self, slug: str, task: str) -> bool:
+        return self._verdicts_path(slug, task).exists()
+
+    def read_verdicts(self, slug: str, task: str) -> list[Verdict]:
+        """Raises UserError where the task was never graded or a line is damaged."""
+        path = self._verdicts_path(slug, task)
+        advice = "Grade the stored answers again with `evalcard rescore`."
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except OSError as error:
+            raise UserError(f"cannot read {path}: {error.strerror or error}. {advice}") from None
+        places = [(line, f"{path}, line {number},") for number, line in enumerate(lines, start=1) if line]
+        return [decode_record(line, Verdict, place, advice) for line, place in places]
+
+    def write_run(self, run: RunRecord) -> None:
+        write_whole(self.path / RUN_FILE, encode_record(run, indent=1) + b"\n")
+
+    def read_run(self) -> RunRecord:
+        """Raises UserError where there is none, it is damaged, or a newer evalcard wrote it."""
+        return read_record(self.path / RUN_FILE, RunRecord, "Give the `evalcard run` command again to make it.")
+
+    def write_comparison(self, comparison: Comparison) -> None:
+        write_whole(self.path / COMPARISON_FILE, encode_record(comparison, indent=1) + b"\n")
+
+    def read_comparison(self) -> Comparison:
+        """Raises UserError where there is none, it is damaged, or a newer evalcard wrote it."""
+        advice = "Give the `evalcard run` command again, or `evalcard rescore` for a finished run."
+        return read_record(self.path / COMPARISON_FILE, Comparison, advice)
+
+    def write_text(self, relative: str, text: str) -> Path:
+        """Write a file below the run, with \\n line ends; returns its path."""
+        return self.write_bytes(relative, text.encode("utf-8"))
+
+    def write_bytes(self, relative: str, content: bytes) -> Path:
+        """Write a file below the run; returns its path."""
+        path = self.path / relative
+        assert path.resolve().is_relative_to(self.path.resolve()), (self.path, relative)
+        write_whole(path, content)
+        return path
+
+    def close(self) -> None:
+        """Close the journals and let the lock go; may be called twice."""
+        for journal in self._journals.values():
+            journal.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> "RunFolder":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _verdicts_path(self, slug: str, task: str) -> Path:
+        return self.path / VERDICTS / safe_name(slug) / f"{safe_name(task)}.jsonl"

@@ -1,0 +1,85 @@
+"""A small made-up run: two categories, a task on a subset, a guessing baseline, and one or two compressed models."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from evalcard.compare.comparison import compare_answers
+from evalcard.compare.pairing import Answered
+from evalcard.results.records import Comparison, ModelRecord, RowRecord, RunRecord, TaskRecord
+
+
+def make_task(name: str, n: int, **facts: Any) -> TaskRecord:
+    return TaskRecord.model_validate(
+        {"name": name, "source": "evalcard", "version": "1.0", "metric": "acc", "filter": "none",
+         "category": "knowledge", "chance": 0.25, "higher_is_better": True, "num_fewshot": 0, "repeats": 1,
+         "decoding": "scored", "chat_template": False, "items_total": n, "items_selected": n, "selection": "all",
+         **facts}
+    )  # fmt: skip
+
+
+def make_model(slug: str, scheme: str | None, **facts: Any) -> ModelRecord:
+    return ModelRecord.model_validate(
+        {"slug": slug, "role": "compressed" if scheme else "baseline", "name": "acme/toy-1b", "hub_id": "acme/toy-1b",
+         "revision": "0123abc", "scheme": scheme, "weights_digest": slug, "tokenizer_digest": "t",
+         "template_digest": None, "numerics": "torch 2.13.0, float32, cpu avx512",
+         "num_parameters": 1_100_000_000, **facts}
+    )  # fmt: skip
+
+
+MODELS = [
+    make_model("toy-1b", None, bits_per_weight=16.0, weight_bytes=2_200_000_000),
+    make_model("toy-1b-w8a8", "w8a8", scheme_title="int8 weights per channel, int8 activations per token (dynamic)",
+               bits_per_weight=8.125, weight_bytes=1_300_000_000),
+    make_model("toy-1b-w4a16", "w4a16", scheme_title="int4 weights in groups of 128, activations unquantized",
+               bits_per_weight=4.15625, weight_bytes=900_000_000),
+]  # fmt: skip
+TASKS = [
+    make_task("arc", 200, dataset="allenai/ai2_arc", dataset_config="ARC-Challenge", dataset_split="test"),
+    make_task("facts", 120),
+    make_task("sums", 40, category="maths", chance=0.0, metric="exact_match", filter="strict-match", num_fewshot=5,
+              decoding="greedy, at most 64 tokens", items_total=500, selection="first 40"),
+    make_task("riddles", 50, category="riddles"),
+]  # fmt: skip
+RIGHT = {"arc": 150, "facts": 60, "sums": 20, "riddles": 12}
+FLIPS = {"arc": (9, 4), "facts": (3, 3), "sums": (1, 2), "riddles": (2, 1)}
+"""(lost, gained); the second compressed model loses one more on each task."""
+
+
+def answers_of(task: TaskRecord, lost: int, gained: int) -> dict[tuple[int | str, int], Answered]:
+    right = RIGHT[task.name]
+    values = [0] * lost + [1] * (right - lost) + [1] * gained + [0] * (task.items_selected - right - gained)
+    return {
+        (item, 0): Answered(value, "correct" if value else "wrong", "stop", f"i{item}", f"p{item}")  # type: ignore[arg-type]
+        for item, value in enumerate(values)
+    }
+
+
+@pytest.fixture
+def make_case() -> Callable[..., tuple[RunRecord, Comparison]]:
+    """A run and its comparison with ``num_compressed`` models; ``changes`` goes to the run's record."""
+
+    def make(num_compressed: int = 1, **changes: Any) -> tuple[RunRecord, Comparison]:
+        facts = {
+            "schema": 1, "name": "arc-0a1b2c3d", "created": "2026-11-30T10:00:00+00:00", "finished": None, "asked": {},
+            "resolved": {"backend": "evalcard", "dtype": "float32", "device": "auto", "base_model": None},
+            "models": MODELS[: 1 + num_compressed], "tasks": TASKS,
+            "rows": [RowRecord(name=task.name, tasks=[task.name], rule="task") for task in TASKS], "progress": [],
+            "versions": {"evalcard": "0.1.0", "torch": "2.13.0"}, "hardware": {"cpu": "Toy CPU", "memory_gib": 16},
+            "seed": 1234, "git": {"commit": "feedface", "dirty": False},
+            "command": ["/home/someone/venv/bin/evalcard", "run", "--baseline", "acme/toy-1b", "--compressed",
+                        "acme/toy-1b:w8a8", "--tasks", "arc,facts,sums,riddles", "--data-root", "/mnt/secret/data"],
+            **changes,
+        }  # fmt: skip
+        run = RunRecord.model_validate(facts)
+        answers = {
+            model.slug: {
+                task.name: answers_of(task, *((0, 0) if i == 0 else (FLIPS[task.name][0] + i - 1, FLIPS[task.name][1])))
+                for task in run.tasks
+            }
+            for i, model in enumerate(run.models)
+        }
+        return run, compare_answers(run, answers)
+
+    return make

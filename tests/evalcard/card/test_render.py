@@ -1,0 +1,147 @@
+"""Templates against golden files, and the files that a run's cards are.
+
+EVALCARD_UPDATE_GOLDEN=1 writes the golden files anew; read the difference before it is kept.
+"""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from jinja2 import UndefinedError
+
+from evalcard.card.render import escape_cell, join_words, make_environment, write_cards
+from evalcard.errors import UserError
+from evalcard.gate import GateSpec, judge, with_verdict
+from evalcard.resources import card_templates
+from evalcard.results.store import RunFolder
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def written(folder: Path, case) -> tuple[list[str], str]:
+    """Paths of all files of the cards, below the run, and the text of its README.md."""
+    with RunFolder.open(folder, "run") as run_folder:
+        paths = write_cards(run_folder, *case)
+        return [path.relative_to(run_folder.path).as_posix() for path in paths], paths[0].read_text(encoding="utf-8")
+
+
+def check_golden(name: str, text: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("EVALCARD_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def test_one_compressed_model(make_case, tmp_path):
+    paths, text = written(tmp_path, make_case())
+    assert paths == ["README.md", "models/toy-1b-w8a8/README.md", "models/toy-1b-w8a8/figures/scores.png"]
+    card = (tmp_path / "run" / paths[1]).read_text(encoding="utf-8")
+    assert text == card.replace("](figures/", "](models/toy-1b-w8a8/figures/") != card
+    check_golden("card.md", card)
+
+
+def test_a_sound_run_with_a_gate(make_case, tmp_path):
+    run, _ = make_case()
+    run, comparison = make_case(rows=run.rows[:3])
+    judged = with_verdict(comparison, judge(comparison, GateSpec(min_recovery=96)))
+    check_golden("card-gate.md", written(tmp_path, (run, judged))[1])
+
+
+def test_several_compressed_models(make_case, tmp_path):
+    run, comparison = make_case(2)
+    judged = with_verdict(comparison, judge(comparison, GateSpec()))
+    paths, text = written(tmp_path, (run, judged))
+    assert len(paths) == 5
+    for link in re.findall(r"\]\((models/[^)]+)\)", text):
+        assert (tmp_path / "run" / link).is_file()
+    check_golden("index.md", text)
+
+
+def test_a_baseline_alone(make_case, tmp_path):
+    paths, text = written(tmp_path, make_case(0))
+    assert paths == ["README.md"]
+    check_golden("index-baseline.md", text)
+
+
+def test_a_run_without_results(make_case, tmp_path):
+    paths, text = written(tmp_path, make_case(1, rows=[], tasks=[]))
+    assert paths == ["README.md", "models/toy-1b-w8a8/README.md"]
+    assert "No task has results." in text and "![" not in text and "model-index" not in text
+
+
+def test_local_models_and_unknown_sizes(make_case, tmp_path):
+    run, comparison = make_case()
+    bare = {"hub_id": None, "revision": None, "name": "toy", "bits_per_weight": None, "weight_bytes": None,
+            "num_parameters": None, "numerics": None}  # fmt: skip
+    models = [model.model_copy(update=bare) for model in run.models]
+    run = run.model_copy(update={"models": models, "git": None, "versions": {}, "hardware": {}, "command": []})
+    _, text = written(tmp_path, (run, comparison))
+    assert "`toy` (a local folder)" in text
+    assert "None" not in text and "huggingface.co" not in text and "base_model" not in text
+
+
+def test_every_printed_recovery_follows_from_the_printed_scores(make_case, tmp_path):
+    _, text = written(tmp_path, make_case())
+    cells = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if "±" in line and "|" in line]
+    checked = 0
+    for _, _, _, baseline, compressed, recovery, *_ in cells:
+        base, comp = (float(score.split(" ±")[0]) for score in (baseline, compressed))
+        if recovery.endswith("%"):
+            half = 0.005
+            slack = half + 100 * half * (1 / base + comp / base**2)
+            assert abs(float(recovery.removesuffix(" %")) - 100 * comp / base) <= slack * 1.001
+            checked += 1
+    assert checked == 4
+
+
+def test_no_path_of_this_machine(make_case, tmp_path):
+    _, text = written(tmp_path, make_case())
+    assert not re.search(r"secret|someone|/mnt|/home", text) and "--data-root data" in text
+
+
+def test_tables_are_tables(make_case, tmp_path):
+    """Every block of table lines has a header, a rule and equally many cells; no line is left empty in between."""
+    for count in (0, 1, 2):
+        _, text = written(tmp_path / str(count), make_case(count))
+        blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
+        assert blocks
+        for block in blocks:
+            lines = block.splitlines()
+            assert len(lines) >= 3 and re.fullmatch(r"(\|-+:?|\|-+)+\|", lines[1]), block
+            assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1, block
+
+
+def test_the_whole_card_is_read_by_the_hub_client(make_case, tmp_path):
+    from huggingface_hub import ModelCard
+
+    run, _ = make_case()
+    _, text = written(tmp_path, make_case(rows=run.rows[:3]))
+    card = ModelCard(text)
+    assert len(card.data.eval_results) == 3 and card.text.lstrip().startswith("# toy-1b w8a8")
+
+
+def test_an_undefined_name_stops_the_rendering():
+    environment = make_environment(card_templates())
+    with pytest.raises(UndefinedError):
+        environment.get_template("card.md.j2").render(front="")
+
+
+def test_cells_keep_to_themselves():
+    assert escape_cell("a|b\nc <x> *y* \\") == "a\\|b c &lt;x> \\*y\\* \\\\"
+
+
+def test_lists_of_words():
+    assert [join_words(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_an_incomplete_run_with_an_older_comparison_is_refused(make_case, tmp_path, kept):
+    run, comparison = make_case()
+    with pytest.raises(UserError, match="incomplete.*toy-1b-w8a8"):
+        written(tmp_path, (run.model_copy(update={"models": run.models[:kept]}), comparison))

@@ -1,0 +1,102 @@
+"""File names, JSON and whole files."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalcard.errors import UserError
+from evalcard.results.files import decode_record, encode, encode_record, finite, read_record, safe_name, write_whole
+from evalcard.results.records import SCHEMA, RunRecord, Sample
+
+
+@pytest.mark.parametrize("name", ["gsm8k", "mmlu_pro", "SmolLM2-135M.w8a8", "a" * 120])
+def test_plain_names_stay(name: str):
+    assert safe_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lm_eval/mmlu",
+        "a:b",
+        "a\\b",
+        "http://10.2.42.198:1234/v1",
+        "..",
+        ".hidden",
+        "con",
+        "nul.txt",
+        "ä",
+        "",
+        "a" * 500,
+    ],
+)
+def test_odd_names_become_file_names(name: str):
+    safe = safe_name(name)
+    assert safe not in ("", ".", "..") and not safe.startswith(".")
+    assert not set(safe) & set('/\\:*?"<>| ') and len(safe) <= 130
+    assert safe == safe_name(name)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_different_names_never_meet(one: str, other: str):
+    assert one == other or safe_name(one) != safe_name(other)
+
+
+def test_not_a_number_is_written_as_null():
+    assert json.loads(encode({"a": [math.nan, 1.5], "b": (math.inf,)})) == {"a": [None, 1.5], "b": [None]}
+    assert finite({"x": -math.inf, "y": "nan"}) == {"x": None, "y": "nan"}
+
+
+def test_lone_surrogates_survive_and_other_text_stays_readable():
+    assert json.loads(encode({"text": "a\ud800b"})) == {"text": "a\ud800b"}
+    assert "é\u2028中" in encode({"text": "é\u2028中"}).decode("utf-8")
+
+
+def test_a_record_survives(make_run):
+    run = make_run(asked={"tasks": ["a", "ü"], "limit": None})
+    assert decode_record(encode_record(run, indent=1), RunRecord, "here", "") == run
+    assert json.loads(encode_record(run))["schema"] == SCHEMA
+
+
+def test_a_newer_record_is_refused_before_its_fields_are_looked_at():
+    text = json.dumps({"schema": SCHEMA + 1, "a field of the future": 1}).encode()
+    with pytest.raises(UserError, match=rf"run.json has schema {SCHEMA + 1}.*knows schemas up to {SCHEMA}"):
+        decode_record(text, RunRecord, "run.json", "")
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b"null", b"\xff\xfe\xfd", b'{"schema": 1}', b"\x00\x00"])
+def test_what_is_no_record_names_the_place(text: bytes):
+    with pytest.raises(UserError, match="the place.*Do this"):
+        decode_record(text, Sample, "the place", "Do this.")
+
+
+def test_a_missing_file_says_what_to_do(tmp_path: Path):
+    with pytest.raises(UserError, match="cannot read .*run.json.*Run again"):
+        read_record(tmp_path / "run.json", RunRecord, "Run again.")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch):
+    path = tmp_path / "run.json"
+    write_whole(path, b"old")
+
+    def no_space(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("evalcard.results.files.os.fsync", no_space)
+    with pytest.raises(UserError, match="No space left"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_whole_files_replace_and_make_folders(tmp_path: Path):
+    path = tmp_path / "a" / "b.txt"
+    write_whole(path, b"one")
+    write_whole(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert [entry.name for entry in path.parent.iterdir()] == ["b.txt"]
