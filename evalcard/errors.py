@@ -1,4 +1,4 @@
-"""Mistakes a user can fix. The message says what, got, allowed and the next step; cli/main.py turns it into an exit code."""
+"""Mistakes a user can fix: the message says what, got, allowed, next step; cli/main.py sets the exit codes."""
 
 
 class UserError(Exception):

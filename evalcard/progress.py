@@ -1,7 +1,7 @@
 """How long work reports what it has done; the command line draws it, everything else may stay silent."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 
@@ -18,17 +18,13 @@ class Bar(Protocol):
 class Progress(Protocol):
     """Where bars and lines go."""
 
-    def step(self, title: str, total: int | None = None, done: int = 0, unit: str = "items") -> "BarContext":
+    def step(
+        self, title: str, total: int | None = None, done: int = 0, unit: str = "items"
+    ) -> AbstractContextManager[Bar]:
         """Open a bar of ``total`` units, ``done`` of which need no work; it closes with the with-block."""
 
     def say(self, text: str) -> None:
         """One line for the person who watches."""
-
-
-class BarContext(Protocol):
-    def __enter__(self) -> Bar: ...
-
-    def __exit__(self, *exc: object) -> bool | None: ...
 
 
 class _SilentBar:

@@ -54,6 +54,8 @@ class Item:
     repeat: int
     prompt_hash: str
     requests: tuple[ScoreRequest, ...] | tuple[GenerateRequest, ...]
+    is_rolling: bool = False
+    """A whole text is scored in windows; the first request's ``continuation`` is the text, the others' are empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,12 @@ class LazyGroup(click.Group):
 
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        click.echo(f"evalcard {version('evalcard')}")
+        try:
+            click.echo(f"evalcard {version('evalcard')}")
+        except PackageNotFoundError:
+            click.echo("evalcard, run from a checkout that is not installed")
         ctx.exit()
 
 

@@ -1,15 +1,27 @@
 """Bars with items a second and time left on a terminal; plain lines elsewhere; nothing when quiet."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as RichBars
-from rich.progress import ProgressColumn, TaskID
 from rich.text import Text
 
 from evalcard.progress import Bar, Progress, Silent
+
+FIRST_LINE_SECONDS = 5.0
+"""A step shorter than this says nothing in a log."""
 
 
 class _Rate(ProgressColumn):
@@ -53,11 +65,48 @@ class TerminalProgress:
         self._console.print(text, highlight=False, markup=False)
 
 
-class LineProgress(Silent):
-    """For logs: what is said, no bars."""
+class _LineBar:
+    """Says how far a long step is: first after a few seconds, then at growing intervals."""
+
+    def __init__(self, say: Callable[[str], None], title: str, total: int | None, done: int, unit: str) -> None:
+        self._say, self._title, self._total, self._unit = say, title, total, unit
+        self._skipped = self._done = done
+        self._start = time.monotonic()
+        self._next = self._start + FIRST_LINE_SECONDS
+
+    def advance(self, count: int = 1) -> None:
+        self._done += count
+        now = time.monotonic()
+        if now >= self._next and self._total:
+            self._next = now + (now - self._start)
+            self._say(self._line(now - self._start))
+
+    def note(self, text: str) -> None:
+        """Left out of logs."""
+
+    def _line(self, seconds: float) -> str:
+        assert self._total is not None, self._title
+        speed = (self._done - self._skipped) / seconds
+        left = (self._total - self._done) / speed if speed else 0.0
+        return (f"{self._title}: {self._done} of {self._total} {self._unit}, {speed:.1f}/s, "
+                f"about {in_words(left)} left")  # fmt: skip
+
+
+def in_words(seconds: float) -> str:
+    """A duration a person can plan with."""
+    minutes = round(seconds / 60)
+    return f"{round(seconds)} s" if seconds < 100 else f"{minutes} min" if minutes < 100 else f"{minutes / 60:.1f} h"
+
+
+class LineProgress:
+    """For logs: lines instead of bars."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
+
+    @contextmanager
+    def step(self, title: str, total: int | None = None, done: int = 0, unit: str = "items") -> Iterator[Bar]:
+        yield _LineBar(self.say, title, total, done, unit)
 
     def say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -10,7 +10,6 @@ import click
 from evalcard.cli.values import ByteCount, KeyValues
 
 
-
 def _given(flags: dict[str, Any]) -> dict[str, Any]:
     """The flags that were given: an unset flag must not shadow the spec file."""
     return {name: value for name, value in flags.items() if value not in (None, (), {}, False)}
@@ -19,8 +18,13 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
 @click.command("run")
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
 @click.option("--baseline", metavar="MODEL", help="Folder or Hub id (ORG/NAME[@REV]) of the uncompressed model.")
-@click.option("--compressed", metavar="MODEL[:SCHEME]", multiple=True, help="Compressed model, or the baseline with a "
-              "scheme applied on the fly (w8a8, w4a16). May be given several times.")  # fmt: skip
+@click.option(
+    "--compressed",
+    metavar="MODEL[:SCHEME]",
+    multiple=True,
+    help="Compressed model, or the baseline with a "
+    "scheme applied on the fly (w8a8, w4a16). May be given several times.",
+)
 @click.option("--tasks", metavar="T,...", help="Task names, groups or YAML files, separated by commas.")
 @click.option("--num-fewshot", type=click.IntRange(min=0), help="Worked examples in the prompt; default: the task's.")
 @click.option("--limit-per-subtask", type=click.IntRange(min=1), metavar="N", help="First N items of every subtask.")
@@ -29,8 +33,11 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
 @click.option("--system", metavar="TEXT", help="System message or instruction before every prompt.")
 @click.option("--backend", metavar="B", help="evalcard (default), or a model type of lm-eval: vllm, sglang, hf, ...")
 @click.option("--model-args", type=KeyValues(), metavar="K=V,...", help="Arguments for the backend's model.")
-@click.option("--dtype", type=click.Choice(["auto", "float32", "bfloat16", "float16"]), help="Arithmetic; auto: float32 "
-              "on CPU, the checkpoint's own on a GPU.")  # fmt: skip
+@click.option(
+    "--dtype",
+    type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
+    help="Arithmetic; auto: float32 on CPU, the checkpoint's own on a GPU.",
+)
 @click.option("--device", metavar="DEVICE", help="auto (default), cpu or cuda.")
 @click.option("--max-model-len", type=click.IntRange(min=2), help="Longest prompt plus answer, in tokens.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="Longest answer, instead of the task's own limit.")
@@ -38,7 +45,7 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
 @click.option("--base-model", metavar="ID", help="Hub id of the base model for the card, where models are folders.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of few-shot choice and sampling (default 1234).")
 @click.option("--out", type=click.Path(), help="Results root (default ./results).")
-@click.option("--reuse", multiple=True, type=click.Path(), help="Another results root whose equal answers may be taken.")
+@click.option("--reuse", multiple=True, type=click.Path(), help="Another results root to take equal answers from.")
 @click.option("--fresh", is_flag=True, help="Answer everything anew, whatever is stored.")
 @click.option("--kv-memory", type=ByteCount(), metavar="SIZE", help="Memory for the KV cache, such as 4GiB.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads.")

@@ -1,10 +1,10 @@
 """Which run is meant: ``latest``, a name under the results root, or a folder."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from evalcard.errors import UserError
-from evalcard.results.records import RunRecord
+from evalcard.results.records import ModelRecord, RunRecord
 from evalcard.results.store import RUN_FILE, RunFolder
 
 LATEST = "latest"
@@ -31,6 +31,22 @@ def run_folders(out: Path) -> Iterator[RunFolder]:
     for path in sorted(out.iterdir()):
         if path.name != REFERENCE and (path / RUN_FILE).is_file():
             yield RunFolder(path)
+
+
+_SIZES = ("bits_per_weight", "weight_bytes", "num_parameters")
+
+
+def known_models(roots: Iterable[Path]) -> list[ModelRecord]:
+    """Every model of every readable run below ``roots``, as its run.json tells it."""
+    return [model for root in roots for _, run in _readable(Path(root).expanduser()) for model in run.models]
+
+
+def with_known_sizes(model: ModelRecord, known: Iterable[ModelRecord]) -> ModelRecord:
+    """``model`` with the sizes of one that has the same weights (the digest covers the scheme); else as it is."""
+    for one in known:
+        if one.weight_bytes is not None and one.weights_digest == model.weights_digest is not None:
+            return model.model_copy(update={name: getattr(one, name) for name in _SIZES})
+    return model
 
 
 def _latest(out: Path) -> RunFolder:

@@ -44,3 +44,14 @@ def parse_scheme(text: str) -> Scheme:
     near = difflib.get_close_matches(name, SCHEMES, n=3, cutoff=0.4)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     raise UnknownScheme(f"unknown scheme {text!r}.{hint} Known schemes: {', '.join(sorted(SCHEMES))}.")
+
+
+def group_size_for(width: int, wanted: int | None) -> int:
+    """The group size a linear of this input width really gets: the largest divisor of width that is <= wanted.
+
+    576 asked for 128 gives 96. None asks for one group over the whole width.
+    """
+    assert width > 0 and (wanted is None or wanted > 0), (width, wanted)
+    if wanted is None:
+        return width
+    return next(size for size in range(min(width, wanted), 0, -1) if width % size == 0)

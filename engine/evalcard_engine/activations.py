@@ -1,0 +1,55 @@
+"""Activation functions whose every element is rounded alike, wherever it lies in its tensor.
+
+torch's own silu and gelu compute the last few elements of a thread's share with other instructions than the rest, so
+their result changes with the shape and the thread count. exp, tanh and erf do not, nor do the basic operations.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from evalcard_engine.errors import UnsupportedModel
+
+
+def silu(x: torch.Tensor) -> torch.Tensor:
+    """x / (1 + e^-x), float32."""
+    return x / torch.exp(-x).add_(1.0)
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    """x (1 + erf(x / sqrt 2)) / 2, float32."""
+    return torch.erf(x * math.sqrt(0.5)).add_(1.0).mul_(x).mul_(0.5)
+
+
+def gelu_tanh(x: torch.Tensor) -> torch.Tensor:
+    """x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, float32 (Hendrycks and Gimpel, arXiv 1606.08415)."""
+    inner = (x * x).mul_(0.044715).add_(1.0).mul_(x).mul_(math.sqrt(2 / math.pi))
+    return inner.tanh_().add_(1.0).mul_(x).mul_(0.5)
+
+
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "silu": silu,
+    "swish": silu,
+    "gelu": gelu,
+    "gelu_pytorch_tanh": gelu_tanh,
+    "relu": torch.relu,
+}
+"""By the name in config.json."""
+
+
+class ExactActivation(nn.Module):
+    """One of ACTIVATIONS, computed in float32 and returned in the dtype of its input."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        if name not in ACTIVATIONS:
+            raise UnsupportedModel(
+                f"the activation {name!r} has no exact form here (known: {', '.join(sorted(ACTIVATIONS))}). "
+                "Try --backend vllm or --backend hf."
+            )
+        self._function = ACTIVATIONS[name]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self._function(x.float()).to(x.dtype)

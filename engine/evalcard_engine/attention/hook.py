@@ -1,0 +1,85 @@
+"""How a transformers model calls our attention: a registered function, and a step passed down as an argument."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from evalcard_engine.attention import cpu, torch_ref
+from evalcard_engine.attention.plan import BlockTable, Geometry, block_table, geometry
+from evalcard_engine.batch import Batch
+from evalcard_engine.cache.pool import KVPool
+
+ATTENTION_NAME = "evalcard_packed"
+"""transformers builds masks and caches of its own for names that contain flash, sdpa or paged; this one has none."""
+
+STEP_ARGUMENT = "evalcard_step"
+"""The keyword argument that carries the step through the model's own forward."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Everything the layers of one forward pass share."""
+
+    batch: Batch
+    pool: KVPool
+    rows: torch.Tensor
+    """int64 [num_tokens * kv_heads], from KVPool.slot_rows."""
+    table: BlockTable | None
+    """None on devices whose attention needs no plan."""
+    geometries: Mapping[int | None, Geometry]
+    """By sliding window; None is full attention."""
+
+
+def prepare_step(batch: Batch, pool: KVPool, heads: int, kv_heads: int, windows: Collection[int | None]) -> Step:
+    """Plan one step for every layer of a model whose layers use these sliding windows."""
+    assert batch.page_size == pool.page_size, (batch.page_size, pool.page_size)
+    rows = pool.slot_rows(batch.slots)
+    if batch.token_ids.device.type != "cpu":
+        return Step(batch, pool, rows, None, {})
+    # Half precision is widened, and a pool that holds NaN is cleaned, on the way from the pages to the blocks.
+    gather = pool.tainted or pool.keys[0].dtype != torch.float32
+    table = block_table(batch.spans, batch.page_size, gather)
+    plans = {window: geometry(batch.spans, table, heads, kv_heads, window) for window in windows}
+    return Step(batch, pool, rows, table, plans)
+
+
+def register() -> None:
+    """Make the function known to transformers under ATTENTION_NAME; doing it twice changes nothing."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    ALL_ATTENTION_FUNCTIONS.register(ATTENTION_NAME, packed_attention)
+
+
+def packed_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    **kwargs: object,
+) -> tuple[torch.Tensor, None]:
+    """transformers' attention interface: query [1, heads, num_tokens, size], key and value with their own heads.
+
+    Stores the new keys and values, then attends over each sequence's pages. Returns [1, num_tokens, heads, value_size]
+    and no attention weights.
+    """
+    step = kwargs[STEP_ARGUMENT]
+    assert isinstance(step, Step), type(step)
+    assert attention_mask is None and dropout == 0.0 and query.shape[0] == 1, (type(attention_mask), dropout)
+    layer = module.layer_idx
+    assert isinstance(layer, int), layer
+    step.pool.write(layer, step.rows, key[0].transpose(0, 1), value[0].transpose(0, 1))
+    rows = query[0].transpose(0, 1)
+    if step.table is None:
+        out = torch_ref.attend(
+            rows, step.pool, layer, step.batch, scale=scaling, window=sliding_window, softcap=softcap
+        )
+    else:
+        blocks = cpu.read_blocks(step.pool, layer, step.table)
+        out = cpu.attend(rows, blocks, step.geometries[sliding_window], scaling, softcap)
+    return out.to(query.dtype)[None], None

@@ -1,0 +1,66 @@
+"""The plain definition of attention over a paged cache: one sequence at a time, dense scores, no blocks.
+
+Tests hold the fast paths against it (in float64 if asked), and other devices than the CPU run on it for now.
+"""
+
+import torch
+
+from evalcard_engine.batch import Batch, Span
+from evalcard_engine.cache.pool import KVPool
+
+
+def attend(
+    query: torch.Tensor,
+    pool: KVPool,
+    layer: int,
+    batch: Batch,
+    *,
+    scale: float,
+    window: int | None = None,
+    softcap: float | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> torch.Tensor:
+    """query [num_tokens, heads, key_size] -> [num_tokens, heads, value_size], computed and returned in ``dtype``."""
+    outputs = []
+    for span in batch.spans:
+        keys = gather(pool.keys[layer], span, batch.page_size).to(dtype)
+        values = gather(pool.values[layer], span, batch.page_size).to(dtype)
+        rows = query[span.query_start : span.query_start + span.query_len].to(dtype)
+        outputs.append(_dense(rows, keys, values, span, scale, window, softcap))
+    return torch.cat(outputs)
+
+
+def gather(pages: torch.Tensor, span: Span, page_size: int) -> torch.Tensor:
+    """One sequence's keys or values out of its pages: [kv_heads, end_len, head_size]."""
+    used = -(-span.end_len // page_size)
+    picked = pages[list(span.pages[:used])].transpose(0, 1)
+    return picked.reshape(picked.shape[0], used * page_size, -1)[:, : span.end_len]
+
+
+def hidden_from(span: Span, window: int | None, device: torch.device) -> torch.Tensor:
+    """bool [query_len, end_len]: True where a token must not look (later tokens, and those outside the window)."""
+    at = torch.arange(span.context_len, span.end_len, device=device)[:, None]
+    keys = torch.arange(span.end_len, device=device)
+    hidden = keys > at
+    return hidden if window is None else hidden | (keys <= at - window)
+
+
+def _dense(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    span: Span,
+    scale: float,
+    window: int | None,
+    softcap: float | None,
+) -> torch.Tensor:
+    """query [query_len, heads, key_size], keys and values [kv_heads, end_len, size] -> [query_len, heads, size]."""
+    num_tokens, heads, _ = query.shape
+    kv_heads = keys.shape[0]
+    grouped = query.view(num_tokens, kv_heads, heads // kv_heads, -1)
+    scores = torch.einsum("qhgd,hkd->qhgk", grouped, keys) * scale
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    hidden = hidden_from(span, window, query.device)[:, None, None]
+    weights = torch.softmax(scores.masked_fill(hidden, -torch.inf), dim=-1)
+    return torch.einsum("qhgk,hkd->qhgd", weights, values).reshape(num_tokens, heads, -1)

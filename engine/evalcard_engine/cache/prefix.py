@@ -1,0 +1,67 @@
+"""What the scheduler asks of a prefix cache, and the twin that never reuses anything.
+
+Both run under one contract test. Token ranges are half-open; a cache never changes what an answer is, only
+how much of it is computed again.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from evalcard_engine.cache.pages import PageAllocator
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The longest known beginning of some tokens: whole pages to share, then the head of one page to copy."""
+
+    pages: tuple[int, ...] = ()
+    """Full pages of tokens [0, len(pages) * page_size). Not yet acquired for the caller."""
+    partial_page: int | None = None
+    """A page whose first ``partial_len`` slots continue the match; it must be copied, never written to."""
+    partial_len: int = 0
+    length: int = 0
+    """Tokens matched in all."""
+
+
+class PrefixCache(Protocol):
+    """Remembers which pages hold the keys and values of which token prefixes."""
+
+    shares: bool
+    """Whether waiting for another sequence to compute a common prefix can ever pay."""
+
+    def match(self, tokens: tuple[int, ...], limit: int) -> Match:
+        """The longest known prefix of ``tokens[:limit]``. Acquires nothing; the next evict may take its pages."""
+
+    def publish(self, tokens: tuple[int, ...], pages: list[int]) -> None:
+        """The caller holds ``pages`` with the keys and values of exactly ``tokens`` and lets others read them.
+
+        Where the cache already has a full page with the same tokens, the caller's page is exchanged for it in
+        the list (one acquired, the other released). The caller may go on writing behind ``tokens``.
+        """
+
+    def evict(self, count: int) -> int:
+        """Free up to ``count`` idle pages, least recently used first; returns how many."""
+
+    def clear(self) -> None:
+        """Forget everything; pages in use stay with their holders."""
+
+
+class NoReuse:
+    """Knows nothing, shares nothing: the plain definition the prefix tree is tested against."""
+
+    shares = False
+
+    def __init__(self, allocator: PageAllocator, page_size: int) -> None:
+        self._page_size = page_size
+
+    def match(self, tokens: tuple[int, ...], limit: int) -> Match:
+        return Match()
+
+    def publish(self, tokens: tuple[int, ...], pages: list[int]) -> None:
+        assert len(tokens) <= len(pages) * self._page_size, (len(tokens), len(pages), self._page_size)
+
+    def evict(self, count: int) -> int:
+        return 0
+
+    def clear(self) -> None:
+        """Nothing is kept."""

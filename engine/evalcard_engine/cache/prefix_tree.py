@@ -1,0 +1,172 @@
+"""The prefix tree: one node a page, children sorted by their tokens, found by bisection.
+
+A node holds the tokens of one page, ``page_size`` of them or fewer; only a full node has children. Among
+siblings no node's tokens are a prefix of another's (the longer one replaces the shorter), so whatever shares
+most with some tokens stands directly beside their place in the sorted list: two comparisons find it, and no
+token is looked at in Python.
+
+Who holds a page of the tree also holds the pages of all its ancestors, because ``publish`` exchanges a
+caller's duplicate for the tree's page. So every idle page can be evicted, leaves first.
+"""
+
+import heapq
+import itertools
+from bisect import bisect_left
+
+from evalcard_engine.cache.pages import PageAllocator
+from evalcard_engine.cache.prefix import Match
+
+
+def common_prefix_len(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    """How many tokens two tuples share from their start, by bisection over slices."""
+    high = min(len(left), len(right))
+    if left[:high] == right[:high]:
+        return high
+    low = 0  # the first `low` tokens are equal, the first `high` are not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+class _Node:
+    """One page in the tree. ``keys`` are the tokens of the children, in the order of ``children``."""
+
+    __slots__ = ("children", "keys", "last_used", "page", "parent", "queued", "tokens")
+
+    def __init__(self, tokens: tuple[int, ...], page: int, parent: "_Node | None") -> None:
+        self.tokens = tokens
+        self.page = page
+        self.parent = parent
+        self.keys: list[tuple[int, ...]] = []
+        self.children: list[_Node] = []
+        self.last_used = 0
+        self.queued = False
+
+
+class PrefixTree:
+    """A PrefixCache at token granularity; implements the contract of cache/prefix.py."""
+
+    shares = True
+
+    def __init__(self, allocator: PageAllocator, page_size: int) -> None:
+        self._allocator = allocator
+        self._page_size = page_size
+        # Copying fewer tokens than this costs as much as computing them in a step that runs anyway.
+        self._min_partial_len = max(1, page_size // 16)
+        self._clear_nodes()
+
+    def _clear_nodes(self) -> None:
+        self._root = _Node((), page=0, parent=None)
+        self._clock = itertools.count(1)
+        self._tie = itertools.count()
+        # Candidates for eviction by last use. An entry may be out of date: it is checked when it comes up.
+        self._queue: list[tuple[int, int, _Node]] = []
+
+    def match(self, tokens: tuple[int, ...], limit: int) -> Match:
+        assert 0 <= limit <= len(tokens), (limit, len(tokens))
+        node, now = self._root, next(self._clock)
+        pages: list[int] = []
+        for start in range(0, limit, self._page_size):
+            chunk = tokens[start : min(start + self._page_size, limit)]
+            child, shared = self._nearest(node, chunk)
+            if child is None or shared < self._min_partial_len:
+                break
+            child.last_used = now
+            if shared < self._page_size:
+                return Match(tuple(pages), child.page, shared, start + shared)
+            pages.append(child.page)
+            node = child
+        return Match(tuple(pages), length=len(pages) * self._page_size)
+
+    @staticmethod
+    def _nearest(node: _Node, chunk: tuple[int, ...]) -> tuple[_Node | None, int]:
+        """The child that shares most tokens with ``chunk``, and how many; ties go to the smaller tokens."""
+        index = bisect_left(node.keys, chunk)
+        best, most = None, 0
+        for neighbour in (index - 1, index):
+            if 0 <= neighbour < len(node.keys):
+                shared = common_prefix_len(node.keys[neighbour], chunk)
+                if shared > most:
+                    best, most = node.children[neighbour], shared
+        return best, most
+
+    def publish(self, tokens: tuple[int, ...], pages: list[int]) -> None:
+        assert len(tokens) <= len(pages) * self._page_size, (len(tokens), len(pages), self._page_size)
+        node, now = self._root, next(self._clock)
+        for index, start in enumerate(range(0, len(tokens), self._page_size)):
+            chunk = tokens[start : start + self._page_size]
+            child = self._place(node, chunk, pages[index])
+            child.last_used = now
+            if len(chunk) < self._page_size:
+                return
+            if child.page != pages[index]:
+                self._allocator.acquire(child.page)
+                self._allocator.release(pages[index])
+                pages[index] = child.page
+            node = child
+
+    def _place(self, parent: _Node, chunk: tuple[int, ...], page: int) -> _Node:
+        """The child of ``parent`` that covers ``chunk``: one that is there, one extended, or a new one on ``page``."""
+        index = bisect_left(parent.keys, chunk)
+        if index < len(parent.keys) and parent.keys[index][: len(chunk)] == chunk:
+            return parent.children[index]
+        shorter = index - 1
+        if shorter >= 0 and chunk[: len(parent.keys[shorter])] == parent.keys[shorter]:
+            child = parent.children[shorter]
+            child.tokens = parent.keys[shorter] = chunk
+            if child.page != page:
+                self._allocator.drop(child.page)
+                self._allocator.keep(page)
+                child.page = page
+            return child
+        child = _Node(chunk, page, parent)
+        parent.keys.insert(index, chunk)
+        parent.children.insert(index, child)
+        self._allocator.keep(page)
+        self._enqueue(child)
+        return child
+
+    def _enqueue(self, node: _Node) -> None:
+        if not node.queued:
+            node.queued = True
+            heapq.heappush(self._queue, (node.last_used, next(self._tie), node))
+
+    def evict(self, count: int) -> int:
+        evicted, held = 0, []
+        while evicted < count and self._queue:
+            last_used, _, node = heapq.heappop(self._queue)
+            node.queued = False
+            if node.children:
+                continue  # comes back when its last child goes
+            if node.last_used != last_used:
+                self._enqueue(node)
+            elif self._allocator.holders(node.page):
+                held.append(node)
+            else:
+                self._remove(node)
+                evicted += 1
+        for node in held:
+            self._enqueue(node)
+        return evicted
+
+    def _remove(self, node: _Node) -> None:
+        parent = node.parent
+        assert parent is not None and not node.children, (node.page, len(node.children))
+        index = bisect_left(parent.keys, node.tokens)
+        assert parent.children[index] is node, f"page {node.page} is not where its tokens sort"
+        del parent.keys[index], parent.children[index]
+        self._allocator.drop(node.page)
+        if not parent.children and parent.parent is not None:
+            self._enqueue(parent)
+
+    def clear(self) -> None:
+        stack = list(self._root.children)
+        while stack:
+            node = stack.pop()
+            stack.extend(node.children)
+            self._allocator.drop(node.page)
+        self._clear_nodes()

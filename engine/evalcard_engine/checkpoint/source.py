@@ -1,0 +1,156 @@
+"""Finding a checkpoint: a folder or a Hub id becomes a Checkpoint whose files are known to be complete."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evalcard_engine.errors import EngineError, ModelNotFound, UnsupportedModel
+
+HUB_PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
+"""What an evaluation needs of a Hub repository: weights, configs and the tokenizer's files."""
+
+OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFile:
+    """Where a tensor lies, and what its header says."""
+
+    file: Path
+    dtype: str
+    """As safetensors spells it: F32, BF16, F16 ..."""
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A folder whose config is readable and whose shards are all there."""
+
+    name: str
+    """As the user wrote it."""
+    path: Path
+    config: Mapping[str, Any]
+    tensors: Mapping[str, TensorFile]
+
+
+def open_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
+    """Find the model and read its headers; no weights.
+
+    Raises ModelNotFound where there is nothing to open, UnsupportedModel for weights in another format or already
+    quantized, EngineError for a damaged or incomplete checkpoint.
+    """
+    path = locate(model, revision)
+    config = read_config(path, model)
+    method = quantization_method(config)
+    if method is not None:
+        raise UnsupportedModel(
+            f"{model} is already quantized ({method}); this version opens unquantized checkpoints and quantizes them "
+            f"itself (MODEL:w8a8). To evaluate this one, try --backend vllm."
+        )
+    tensors: dict[str, TensorFile] = {}
+    for file in weight_files(path, model):
+        for tensor, found in read_header(file).items():
+            if tensor in tensors:
+                raise EngineError(f"{model}: the tensor {tensor} is in {tensors[tensor].file.name} and in {file.name}.")
+            tensors[tensor] = found
+    return Checkpoint(model, path, config, tensors)
+
+
+def locate(model: str, revision: str | None = None) -> Path:
+    """The folder of a model given as a folder or as a Hub id (downloaded unless it is in the cache)."""
+    path = Path(model).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelNotFound(f"{model} is a folder without config.json, so it holds no model that can be opened.")
+        return path
+    if path.exists():
+        raise ModelNotFound(f"{model} is a file; give the folder with config.json and *.safetensors.")
+    if len(Path(model).parts) > 2 or model.startswith((".", "/", "~")):
+        raise ModelNotFound(f"there is no folder {model}.")
+    return _download(model, revision)
+
+
+def _download(model: str, revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=list(HUB_PATTERNS)))
+    except HFValidationError as error:
+        raise ModelNotFound(f"{model} is neither a folder nor a Hub id (ORG/NAME).") from error
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        at = f" at {revision}" if revision else ""
+        raise ModelNotFound(
+            f"{model}{at} is no folder here and could not be fetched from the Hub ({type(error).__name__}). "
+            "Check the name, your network and HF_HUB_OFFLINE, log in for gated models, or give a local folder."
+        ) from error
+
+
+def read_config(path: Path, model: str) -> dict[str, Any]:
+    """config.json as a dict; raises EngineError where it is not a JSON object."""
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise EngineError(f"{model}: config.json is not valid JSON ({error}).") from error
+    if not isinstance(config, dict):
+        raise EngineError(f"{model}: config.json holds a {type(config).__name__}, not an object.")
+    return config
+
+
+def quantization_method(config: Mapping[str, Any]) -> str | None:
+    """The name of the format a config says its weights are quantized in."""
+    found = config.get("quantization_config") or (config.get("text_config") or {}).get("quantization_config")
+    if not found:
+        return None
+    return str(found.get("quant_method") or found.get("quant_algo") or "unknown method")
+
+
+def weight_files(path: Path, model: str) -> list[Path]:
+    """The safetensors files of a folder, all of which exist, in name order."""
+    index = path / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted(set(_weight_map(index, model).values()))
+    else:
+        single = path / "model.safetensors"
+        names = [single.name] if single.is_file() else sorted(file.name for file in path.glob("*.safetensors"))
+    missing = [name for name in names if not (path / name).is_file()]
+    if missing:
+        raise EngineError(f"{model} is incomplete: {len(missing)} of {len(names)} files are missing: {_few(missing)}.")
+    if not names:
+        others = sorted(file.name for file in path.iterdir() if file.suffix in OTHER_WEIGHTS)
+        if others:
+            raise UnsupportedModel(
+                f"{model} holds its weights as {_few(others)}; this engine reads safetensors only. "
+                "Save the model with safetensors (save_pretrained does), or try --backend hf."
+            )
+        raise ModelNotFound(f"{model} holds a config.json but no *.safetensors.")
+    return [path / name for name in names]
+
+
+def _weight_map(index: Path, model: str) -> dict[str, str]:
+    try:
+        return dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise EngineError(f"{model}: {index.name} cannot be read ({type(error).__name__}: {error}).") from error
+
+
+def read_header(file: Path) -> dict[str, TensorFile]:
+    """Names, dtypes and shapes of a safetensors file; raises EngineError for a damaged or cut-off one."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="pt") as opened:
+            return {
+                name: TensorFile(file, part.get_dtype(), tuple(part.get_shape()))
+                for name in opened.keys()  # noqa: SIM118 - not a dict
+                for part in (opened.get_slice(name),)
+            }
+    except (SafetensorError, OSError) as error:
+        raise EngineError(f"{file} cannot be read as safetensors ({error}). Fetch it again.") from error
+
+
+def _few(names: list[str], limit: int = 5) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more

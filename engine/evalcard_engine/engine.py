@@ -1,0 +1,236 @@
+"""The facade: open a model, run requests, take answers as they finish, close."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+
+from evalcard_engine import memory, numerics, rows, sampler
+from evalcard_engine.answers import GenerateSequence, ScoreSequence
+from evalcard_engine.cache.pages import PageAllocator
+from evalcard_engine.cache.prefix import NoReuse, PrefixCache
+from evalcard_engine.cache.prefix_tree import PrefixTree
+from evalcard_engine.config import EngineConfig
+from evalcard_engine.errors import EngineError, OutOfMemory
+from evalcard_engine.intake import check_requests, sequences_of
+from evalcard_engine.plan import Plan, input_len, tokens_to_compute, working_pages
+from evalcard_engine.readout import read_out
+from evalcard_engine.request import Answer, Generate, Request
+from evalcard_engine.runner import Model, Runner
+from evalcard_engine.scheduler import Scheduler
+from evalcard_engine.stats import Stats
+from evalcard_engine.step import Limits
+from evalcard_engine.stopping import Detokenize
+
+_CUDA_STEP_TOKENS = 8192
+
+
+def numerics_name(model_numerics: str) -> str:
+    """The engine's numerics string, given the model's: everything here that could change an answer's last digit."""
+    return f"{model_numerics}; {rows.NUMERICS}; {sampler.NUMERICS}"
+
+
+class _Cache:
+    """A pool and all that keeps its books; replaced as a whole when requests need a larger one."""
+
+    def __init__(self, model: Model, config: EngineConfig, limits: Limits, num_pages: int) -> None:
+        self.num_pages = num_pages
+        self.allocator = PageAllocator(num_pages)
+        kind = PrefixTree if config.prefix_cache else NoReuse
+        prefixes: PrefixCache = kind(self.allocator, limits.page_size)
+        self.scheduler = Scheduler(self.allocator, prefixes, limits)
+        self.runner = Runner(model, model.make_pool(num_pages, limits.page_size), limits.page_size, config.device)
+
+
+class Engine:
+    """Answers lists of requests with one model. Not for several threads; several engines may share a process."""
+
+    def __init__(self, model: Model, config: EngineConfig) -> None:
+        """``config`` is resolved. Most callers want ``Engine.open``."""
+        assert config.step_tokens and config.max_sequences and config.device != "auto", config
+        self.config = config
+        self._model: Model | None = model
+        self._info = model.info
+        self._numerics = numerics_name(model.numerics)
+        self._limits = Limits(
+            page_size=config.page_size,
+            step_tokens=config.step_tokens,
+            step_logits=config.step_logits(model.info.vocab_size),
+            max_sequences=config.max_sequences,
+        )
+        self._page_bytes = model.page_bytes(config.page_size)
+        self._budget_bytes = config.kv_memory or memory.kv_budget(config.device)
+        self._cache: _Cache | None = None
+        self._stats = Stats()
+        self._is_running = False
+
+    @classmethod
+    def open(
+        cls,
+        model: str,
+        config: EngineConfig = EngineConfig(),  # noqa: B008 - frozen
+        *,
+        revision: str | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> "Engine":
+        """Load a checkpoint folder or Hub id; ``on_progress(done, total)`` follows its tensors.
+
+        Raises EngineError and its kinds. ``config.threads`` sets torch's thread count for the whole process.
+        """
+        from evalcard_engine.models import open_model  # transformers takes seconds to import
+
+        device = _device(config.device)
+        config = config.resolve(device, numerics.cpu_plan().step_tokens if device == "cpu" else _CUDA_STEP_TOKENS)
+        if config.threads is not None:
+            torch.set_num_threads(config.threads)
+        prepared = open_model(
+            model,
+            dtype=config.dtype,
+            device=device,
+            scheme=config.scheme,
+            revision=revision,
+            on_progress=on_progress,
+        )
+        return cls(prepared, config)
+
+    @property
+    def info(self) -> Any:
+        """What the model is (models.ModelInfo)."""
+        return self._info
+
+    @property
+    def numerics(self) -> str:
+        """Equal strings promise equal answers to equal requests."""
+        return self._numerics
+
+    @property
+    def stats(self) -> Stats:
+        return self._stats
+
+    def plan(self, requests: Iterable[Request]) -> Plan:
+        """What ``requests`` would cost; computes nothing. Raises what ``run`` would raise for them."""
+        requests = tuple(requests)
+        sequences = self._sequences(requests, detokenize=None, has_detokenizer=True)
+        pages = self._num_pages(sequences)
+        return Plan(
+            requests=len(requests),
+            computations=len(sequences),
+            prompt_tokens=sum(map(input_len, requests)),
+            tokens_to_compute=tokens_to_compute(sequences, self.config.prefix_cache),
+            max_new_tokens=sum(request.max_tokens for request in requests if isinstance(request, Generate)),
+            pages=pages,
+            kv_bytes=pages * self._page_bytes,
+        )
+
+    def run(self, requests: Iterable[Request], *, detokenize: Detokenize | None = None) -> Iterator[Answer]:
+        """Answers in the order in which they finish, each request's exactly once.
+
+        All requests are checked before this returns; work begins with the first ``next``. ``detokenize`` turns
+        token ids into text and is needed for stop strings. Closing the iterator abandons what is unfinished.
+        Raises EngineError for a request that cannot be answered as asked, OutOfMemory for one that cannot fit.
+        """
+        requests = tuple(requests)
+        sequences = self._sequences(requests, detokenize, has_detokenizer=detokenize is not None)
+        return self._stream(requests, sequences)
+
+    def close(self) -> None:
+        """Free the weights and the KV cache; the engine answers no more. Closing twice is fine."""
+        self._model = None
+        self._cache = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _sequences(
+        self, requests: tuple[Request, ...], detokenize: Detokenize | None, has_detokenizer: bool
+    ) -> list[GenerateSequence | ScoreSequence]:
+        """Requests checked and merged; nothing has happened yet if this raises."""
+        self._open_model()
+        check_requests(
+            requests,
+            vocab_size=self._info.vocab_size,
+            max_positions=self._info.max_positions,
+            has_detokenizer=has_detokenizer,
+        )
+        sequences = sequences_of(requests, detokenize)
+        for sequence in sequences:
+            needed = self._limits.pages_for(sequence.max_len)
+            if needed > self._budget_pages:
+                raise OutOfMemory(self._memory_message(sequence, needed))
+        return sequences
+
+    def _memory_message(self, sequence: GenerateSequence | ScoreSequence, needed: int) -> str:
+        request = sequence.request if isinstance(sequence, GenerateSequence) else sequence.requests[0]
+        return (
+            f"request {request.id!r} needs {sequence.max_len} tokens of KV cache, {needed * self._page_bytes:,} bytes; "
+            f"the whole budget is {self._budget_bytes:,} bytes, {self._budget_pages * self._limits.page_size} tokens. "
+            f"Raise kv_memory, shorten the prompt or ask for fewer new tokens."
+        )
+
+    @property
+    def _budget_pages(self) -> int:
+        return self._budget_bytes // self._page_bytes
+
+    def _num_pages(self, sequences: list[GenerateSequence | ScoreSequence]) -> int:
+        """Pages of the pool these sequences get: no more than they can use, no more than the budget."""
+        return min(self._budget_pages, working_pages(sequences, self._limits))
+
+    def _open_model(self) -> Model:
+        if self._model is None:
+            raise EngineError("this engine is closed; open another one with Engine.open.")
+        return self._model
+
+    def _stream(
+        self, requests: tuple[Request, ...], sequences: list[GenerateSequence | ScoreSequence]
+    ) -> Iterator[Answer]:
+        if not sequences:
+            return
+        if self._is_running:
+            raise EngineError("another run of this engine is under way; exhaust or close its iterator first.")
+        cache = self._cache_for(sequences)
+        self._is_running = True
+        try:
+            self._stats = self._stats.after_input(requests, sequences)
+            cache.scheduler.add(sequences)
+            while cache.scheduler.has_work:
+                yield from self._step(cache)
+        finally:
+            cache.scheduler.abort()
+            self._is_running = False
+
+    def _cache_for(self, sequences: list[GenerateSequence | ScoreSequence]) -> _Cache:
+        """The present pool if it is large enough; it keeps the prefixes of earlier runs."""
+        needed = self._num_pages(sequences)
+        model = self._open_model()
+        if self._cache is None or self._cache.num_pages < needed:
+            self._cache = None  # free the old pool before the new one is made
+            self._cache = _Cache(model, self.config, self._limits, needed)
+            self._stats = replace(self._stats, kv_bytes=needed * self._page_bytes)
+        return self._cache
+
+    def _step(self, cache: _Cache) -> list[Answer]:
+        """One forward pass and the answers it completes."""
+        self._open_model()
+        step = cache.scheduler.next_step()
+        rows_of_step, logits = cache.runner.run(step)
+        cache.scheduler.complete(step)
+        answers: list[Answer] = []
+        for ended in read_out(rows_of_step, logits):
+            cache.scheduler.finish(ended.sequence)
+            answers.extend(ended.answers)
+        self._stats = self._stats.after_step(step, answers, cache.allocator.peak_used)
+        return answers
+
+
+def _device(asked: str) -> str:
+    """ "auto" resolved, and a GPU that is not there refused."""
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise EngineError("device is 'cuda' and torch finds no GPU here; use device='cpu' or 'auto'.")
+    return ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked

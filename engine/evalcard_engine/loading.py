@@ -1,0 +1,144 @@
+"""From transformers' empty module to one that holds our linears and every weight of the checkpoint."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from evalcard_engine.activations import ExactActivation
+from evalcard_engine.attention.hook import ATTENTION_NAME, register
+from evalcard_engine.checkpoint.plain import OnProgress, Tensors
+from evalcard_engine.quant.linear import plain_linear, quantized_linear
+from evalcard_engine.quant.quantize import quantize
+from evalcard_engine.quant.scheme import Scheme
+
+DECODER = "model.layers."
+"""Where a scheme applies; the embedding and the head stay as they are."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was put in place, counted as the scheme stores it."""
+
+    num_parameters: int = 0
+    num_bytes: int = 0
+    linear_weights: int = 0
+    linear_bytes: int = 0
+    seen: set[str] = field(default_factory=set)
+
+    def add(self, source: str, count: int, num_bytes: int, decoder_linear: bool = False) -> None:
+        """Count a tensor once, however many parameters share it."""
+        if source in self.seen:
+            return
+        self.seen.add(source)
+        self.num_parameters += count
+        self.num_bytes += num_bytes
+        if decoder_linear:
+            self.linear_weights += count
+            self.linear_bytes += num_bytes
+
+    @property
+    def bits_per_weight(self) -> float:
+        return 8 * self.linear_bytes / self.linear_weights
+
+
+def empty_module(config: Any, dtype: torch.dtype, device: str) -> nn.Module:
+    """transformers' own causal language model: parameters on meta, computed buffers on ``device``."""
+    from transformers import AutoModelForCausalLM
+
+    register()
+    with torch.device("meta"):
+        module = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=ATTENTION_NAME)
+    for owner in module.modules():
+        buffers = dict(owner.named_buffers(recurse=False))
+        for name, buffer in buffers.items():
+            owner._buffers[name] = torch.empty_like(buffer, device=device)
+        if buffers:
+            # transformers computes a module's buffers here; its parameters are on meta, where drawing them is free.
+            module._init_weights(owner)
+    return module.eval().requires_grad_(False)
+
+
+def decoder_layers(module: nn.Module) -> list[Any]:
+    """The layers of any causal language model in transformers' usual shape: model.layers."""
+    layers = module.get_submodule("model.layers")
+    assert isinstance(layers, nn.ModuleList), type(layers)
+    return list(layers)
+
+
+def tied_parameters(module: nn.Module) -> dict[str, str]:
+    """{parameter: the one it shares its values with}, as transformers knows them."""
+    tied = module.all_tied_weights_keys
+    assert isinstance(tied, dict), type(tied)
+    return tied
+
+
+def fill(
+    module: nn.Module,
+    tensors: Tensors,
+    dtype: torch.dtype,
+    device: str,
+    scheme: Scheme | None,
+    on_progress: OnProgress | None,
+) -> Tally:
+    """Put every weight in its place, one module after the other, so that no more than one exists twice."""
+    tally = Tally()
+    if device == "cpu":
+        _replace_activations(module)
+    owners = [(name, owner) for name, owner in module.named_modules() if owner._parameters]
+    for done, (name, owner) in enumerate(owners, start=1):
+        if isinstance(owner, nn.Linear):
+            _replace(module, name, _linear(name, owner, tensors, dtype, device, scheme, tally))
+        else:
+            _fill_own(name, owner, tensors, dtype, device, tally)
+        if on_progress is not None:
+            on_progress(done, len(owners))
+    left = [name for name, tensor in module.named_parameters() if tensor.is_meta]
+    left += [name for name, tensor in module.named_buffers() if tensor.is_meta]
+    assert not left, left
+    return tally
+
+
+def _replace_activations(module: nn.Module) -> None:
+    for layer in decoder_layers(module):
+        config = layer.mlp.config
+        layer.mlp.act_fn = ExactActivation(getattr(config, "hidden_activation", None) or config.hidden_act)
+
+
+def _fill_own(name: str, owner: nn.Module, tensors: Tensors, dtype: torch.dtype, device: str, tally: Tally) -> None:
+    for leaf in list(owner._parameters):
+        key = f"{name}.{leaf}"
+        stored = tensors[key]
+        tally.add(tensors.source(key), stored.numel(), stored.nbytes)
+        owner._parameters[leaf] = nn.Parameter(stored.to(device, dtype, copy=True), requires_grad=False)
+
+
+def _linear(
+    name: str,
+    owner: nn.Linear,
+    tensors: Tensors,
+    dtype: torch.dtype,
+    device: str,
+    scheme: Scheme | None,
+    tally: Tally,
+) -> nn.Module:
+    """Our linear for transformers' own, quantized where the scheme covers it."""
+    key = f"{name}.weight"
+    stored = tensors[key]
+    bias = None
+    if owner.bias is not None:
+        bias = tensors[f"{name}.bias"].to(device, dtype, copy=True)
+        tally.add(tensors.source(f"{name}.bias"), bias.numel(), tensors[f"{name}.bias"].nbytes)
+    decoder = name.startswith(DECODER)
+    if scheme is None or not decoder:
+        tally.add(tensors.source(key), stored.numel(), stored.nbytes, decoder)
+        return plain_linear(stored.to(device, dtype, copy=True), bias)
+    weight = quantize(stored.to(device), scheme, name)
+    tally.add(tensors.source(key), stored.numel(), weight.num_bytes, decoder)
+    return quantized_linear(weight, bias, dtype)
+
+
+def _replace(module: nn.Module, name: str, new: nn.Module) -> None:
+    parent, _, leaf = name.rpartition(".")
+    setattr(module.get_submodule(parent), leaf, new)

@@ -1,0 +1,56 @@
+"""How many bytes the KV cache may take when nobody said: a share of what is free once the weights are loaded."""
+
+import os
+from pathlib import Path
+
+import torch
+
+CPU_SHARE = 0.5
+"""Of available main memory: tasks, texts and other processes live there too."""
+CUDA_SHARE = 0.9
+"""Of free GPU memory: the rest is for activations."""
+
+_CGROUP_FILES = (
+    ("memory.max", "memory.current", "memory.stat"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
+)
+_UNLIMITED = 1 << 60
+
+
+def kv_budget(device: str) -> int:
+    """Bytes for keys and values on ``device`` ("cpu" or "cuda")."""
+    if device == "cuda":
+        free, _ = torch.cuda.mem_get_info()
+        return int(CUDA_SHARE * free)
+    return int(CPU_SHARE * available_memory())
+
+
+def available_memory(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes of main memory this process could still take: the machine's, or its container's if that is less."""
+    bounds = [_machine_available(proc), *(_cgroup_available(cgroup, names) for names in _CGROUP_FILES)]
+    return min(bound for bound in bounds if bound is not None)
+
+
+def _machine_available(proc: Path) -> int:
+    try:
+        lines = (proc / "meminfo").read_text().splitlines()
+    except OSError:
+        # Not Linux: physical memory is all that can be asked for portably.
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    return int(fields["MemAvailable"].split()[0]) * 1024
+
+
+def _cgroup_available(root: Path, names: tuple[str, str, str]) -> int | None:
+    """What a cgroup leaves, file cache counted as free; None where there is no such limit."""
+    try:
+        limit = (root / names[0]).read_text().strip()
+        usage = int((root / names[1]).read_text())
+        stat = (root / names[2]).read_text()
+    except OSError:
+        return None
+    if limit == "max" or int(limit) >= _UNLIMITED:
+        return None
+    values = dict(line.split() for line in stat.splitlines())
+    reclaimable = int(values.get("total_inactive_file", values.get("inactive_file", 0)))
+    return max(0, int(limit) - usage + reclaimable)

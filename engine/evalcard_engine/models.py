@@ -1,0 +1,180 @@
+"""A transformers model, prepared: its attention ours, its linears exact or quantized, its weights all accounted for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from evalcard_engine import numerics
+from evalcard_engine.attention.hook import STEP_ARGUMENT, prepare_step
+from evalcard_engine.batch import Batch
+from evalcard_engine.cache.pool import KVPool, KVShape
+from evalcard_engine.checkpoint.plain import OnProgress, Tensors, claim, weights_digest
+from evalcard_engine.checkpoint.source import Checkpoint, open_checkpoint
+from evalcard_engine.errors import EngineError
+from evalcard_engine.families import Family, check_rope, family_of
+from evalcard_engine.loading import decoder_layers, empty_module, fill, tied_parameters
+from evalcard_engine.quant.quantize import QUANTIZER_VERSION
+from evalcard_engine.quant.scheme import Scheme
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+CHECKPOINT_DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What a model is, once it is open."""
+
+    path: Path
+    model_type: str
+    vocab_size: int
+    max_positions: int
+    weights_digest: str
+    """Of the checkpoint as it lies on disk; with ``scheme`` and the quantizer's version it names the weights used."""
+    scheme: str | None
+    bits_per_weight: float
+    """Stored bits of the decoder's linears (scales included) over their weights; the head is not quantized."""
+    num_parameters: int
+    weight_bytes: int
+    """Bytes of all parameters as the scheme stores them, a tied head counted once."""
+    dtype: str
+    """What it is computed in."""
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """The two strings that name a model's answers, known before any weights are loaded."""
+
+    weights: str
+    """Weights digest, and with a scheme its name and the quantizer's version."""
+    numerics: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Everything decided before weights are read."""
+
+    checkpoint: Checkpoint
+    family: Family
+    config: Any
+    """transformers' config of the text model."""
+    dtype: torch.dtype
+    device: str
+    scheme: Scheme | None
+    numerics: str
+
+
+class PreparedModel:
+    """A model that runs packed batches against a paged cache; made by `open_model`."""
+
+    def __init__(self, module: nn.Module, info: ModelInfo, plan: _Plan) -> None:
+        self.info = info
+        self.numerics = plan.numerics
+        self._module = module
+        self._dtype = plan.dtype
+        self._heads = plan.config.num_attention_heads
+        attentions = [layer.self_attn for layer in decoder_layers(module)]
+        size = _head_size(plan.config)
+        self._shapes = [KVShape(plan.config.num_key_value_heads, size, size) for _ in attentions]
+        self._windows = frozenset(plan.family.window(attention) for attention in attentions)
+
+    def page_bytes(self, page_size: int) -> int:
+        """Bytes that one page takes over all layers, keys and values."""
+        return page_size * sum(shape.elements_per_token for shape in self._shapes) * self._dtype.itemsize
+
+    def make_pool(self, num_pages: int, page_size: int) -> KVPool:
+        return KVPool(self._shapes, num_pages, page_size, self._dtype, self.info.device)
+
+    @torch.inference_mode()
+    def forward(self, batch: Batch, pool: KVPool) -> torch.Tensor:
+        """Run one step and store its keys and values: float32 [num_logits, vocab], one row per batch.logits_rows."""
+        step = prepare_step(batch, pool, self._heads, self._shapes[0].kv_heads, self._windows)
+        output = self._module(
+            input_ids=batch.token_ids[None],
+            position_ids=batch.positions[None],
+            use_cache=False,
+            logits_to_keep=batch.logits_rows,
+            **{STEP_ARGUMENT: step},
+        )
+        return output.logits[0].float()
+
+
+def open_model(
+    model: str,
+    *,
+    dtype: str,
+    device: str,
+    scheme: Scheme | None,
+    revision: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> PreparedModel:
+    """Open a checkpoint folder or Hub id, ready to run.
+
+    dtype: float32, bfloat16, float16, or auto (on the CPU what the machine's plan says, else the checkpoint's own).
+    scheme quantizes the decoder's linears on the way in. Raises EngineError and its kinds before any forward.
+    """
+    plan = _plan(model, dtype, device, scheme, revision)
+    module = empty_module(plan.config, plan.dtype, plan.device)
+    wanted = {name: tuple(tensor.shape) for name, tensor in module.named_parameters(remove_duplicate=False)}
+    tensors = Tensors(plan.checkpoint, claim(plan.checkpoint, plan.family, wanted, tied_parameters(module)))
+    digest = weights_digest(plan.checkpoint, plan.family)
+    tally = fill(module, tensors, plan.dtype, plan.device, scheme, on_progress)
+    info = ModelInfo(
+        path=plan.checkpoint.path,
+        model_type=plan.family.model_type,
+        vocab_size=plan.config.vocab_size,
+        max_positions=plan.config.max_position_embeddings,
+        weights_digest=digest,
+        scheme=scheme.name if scheme else None,
+        bits_per_weight=tally.bits_per_weight,
+        num_parameters=tally.num_parameters,
+        weight_bytes=tally.num_bytes,
+        dtype=str(plan.dtype).removeprefix("torch."),
+        device=device,
+    )
+    return PreparedModel(module, info, plan)
+
+
+def identify(
+    model: str, *, dtype: str, device: str, scheme: Scheme | None, revision: str | None = None
+) -> ModelIdentity:
+    """What names the model's answers: reads the checkpoint's bytes once to hash them, builds nothing."""
+    plan = _plan(model, dtype, device, scheme, revision)
+    digest = weights_digest(plan.checkpoint, plan.family)
+    weights = f"{digest}+{scheme.name}+{QUANTIZER_VERSION}" if scheme else digest
+    return ModelIdentity(weights, plan.numerics)
+
+
+def _plan(model: str, dtype: str, device: str, scheme: Scheme | None, revision: str | None) -> _Plan:
+    from transformers import AutoConfig
+
+    checkpoint = open_checkpoint(model, revision)
+    family = family_of(checkpoint.config, model)
+    config = AutoConfig.from_pretrained(checkpoint.path).get_text_config()
+    check_rope(config, model)
+    arithmetic = _resolve_dtype(dtype, device, checkpoint)
+    kv_heads, size = config.num_key_value_heads, _head_size(config)
+    faults = numerics.self_test(arithmetic, kv_heads, (size, size)) if device == "cpu" else ()
+    notes = (f"{scheme.name} as {'int8 product' if scheme.activation_bits == 8 else 'dequantized'}",) if scheme else ()
+    return _Plan(
+        checkpoint, family, config, arithmetic, device, scheme, numerics.describe(device, arithmetic, faults, *notes)
+    )
+
+
+def _resolve_dtype(dtype: str, device: str, checkpoint: Checkpoint) -> torch.dtype:
+    if dtype in DTYPES:
+        return DTYPES[dtype]
+    if dtype != "auto":
+        raise EngineError(f"unknown dtype {dtype!r}; choose auto, {', '.join(DTYPES)}.")
+    largest = max(checkpoint.tensors.values(), key=lambda place: torch.Size(place.shape).numel())
+    stored = CHECKPOINT_DTYPES.get(largest.dtype, torch.float32)
+    if device == "cpu":
+        return numerics.cpu_plan().bfloat16_arithmetic if stored == torch.bfloat16 else torch.float32
+    return stored
+
+
+def _head_size(config: Any) -> int:
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

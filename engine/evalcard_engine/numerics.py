@@ -1,0 +1,233 @@
+"""The arithmetic that answers rest on: products whose rows do not depend on their neighbours, and the name of it all.
+
+torch's plain CPU linear rounds a row differently with the number of rows beside it and with the thread count. Two
+forms do not: oneDNN's linear on a weight packed ahead of time, given at least two rows, and MKL's batched product
+with a multiple of eight rows. Every private operator is called here and nowhere else, and `self_test` checks the
+claim on the machine at hand; where it fails, the numerics string says so instead of promising.
+"""
+
+import platform
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+KERNELS_VERSION = "cpu1"
+"""Counts up when a change to the CPU kernels may change a bit of an answer; part of every journal key."""
+
+ROW_TILE = 8
+"""Rows of a batched product come in multiples of this; fewer, and MKL picks kernels that round differently."""
+
+MIN_LINEAR_ROWS = 2
+"""oneDNN multiplies a single row with another kernel than two or more."""
+
+FALLBACK_ROWS = 32
+"""Row tile of the linear that stands in where oneDNN is missing or fails the self-test."""
+
+FALLBACK_COLUMNS = 16
+"""Its widths are padded to multiples of this: with less, rows at the end of a tile are rounded differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuPlan:
+    """What a CPU feature set is given to do: committed here, never measured at start, so that answers can be keyed."""
+
+    step_tokens: int
+    """Tokens a step may hold, prompts and answers together."""
+    bfloat16_arithmetic: torch.dtype
+    """What a bf16 checkpoint is computed in when no dtype is asked for."""
+
+
+CPU_PLANS: dict[str, CpuPlan] = {
+    "amx": CpuPlan(2048, torch.float32),
+    "avx512_bf16+vnni": CpuPlan(1024, torch.float32),
+    "avx512+vnni": CpuPlan(1024, torch.float32),
+    "avx512": CpuPlan(1024, torch.float32),
+    "avx2": CpuPlan(512, torch.float32),
+    "base": CpuPlan(512, torch.float32),
+}
+
+
+@lru_cache(maxsize=1)
+def cpu_features() -> str:
+    """A short stable name of the instruction sets that decide which kernels run: a key of CPU_PLANS."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    if "AVX512" not in capability:
+        return "avx2" if "AVX2" in capability else "base"
+    if _has("_is_amx_tile_supported"):
+        return "amx"
+    if _has("_is_avx512_bf16_supported"):
+        return "avx512_bf16+vnni"
+    return "avx512+vnni" if _has("_is_vnni_supported", "_is_avx512_vnni_supported") else "avx512"
+
+
+def cpu_plan() -> CpuPlan:
+    """The committed plan of this machine's feature set."""
+    return CPU_PLANS[cpu_features()]
+
+
+@lru_cache(maxsize=1)
+def cpu_vendor() -> str:
+    """``amd``, ``intel``, or the machine's architecture: MKL chooses kernels by vendor as well as by feature."""
+    cpuinfo = Path("/proc/cpuinfo")
+    text = cpuinfo.read_text(errors="replace")[:4096] if cpuinfo.exists() else platform.processor()
+    for name, word in (("amd", "AuthenticAMD"), ("intel", "GenuineIntel")):
+        if word in text:
+            return name
+    return platform.machine().lower()
+
+
+def _has(*names: str) -> bool:
+    probes = [getattr(torch.cpu, name, None) for name in names]
+    return any(probe() for probe in probes if probe is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedLinear:
+    """A weight [out, in] laid out for `linear`; ``plain`` holds it, padded, where oneDNN does not serve."""
+
+    out_features: int
+    in_features: int
+    packed: torch.Tensor | None
+    plain: torch.Tensor | None
+
+
+@cache
+def onednn_serves(dtype: torch.dtype) -> bool:
+    """Whether oneDNN-prepacked linears exist for ``dtype`` here and keep their rows apart."""
+    if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
+        return False
+    if dtype not in (torch.float32, torch.bfloat16):
+        return False
+    return not _linear_faults(dtype, _pack)
+
+
+def pack_linear(weight: torch.Tensor) -> PackedLinear:
+    """Lay out a CPU weight [out, in] for exact products; the caller may drop its own copy."""
+    assert weight.dim() == 2 and weight.device.type == "cpu", (tuple(weight.shape), weight.device)
+    return _pack(weight) if onednn_serves(weight.dtype) else _keep(weight)
+
+
+def linear(x: torch.Tensor, weight: PackedLinear, bias: torch.Tensor | None) -> torch.Tensor:
+    """x [..., in] times the packed weight plus bias: [..., out] in x's dtype.
+
+    Each row of the result depends on its own row of x alone, to the last bit.
+    """
+    rows = x.reshape(-1, weight.in_features)
+    num_rows = rows.shape[0]
+    if weight.packed is None:
+        out = _tiled_linear(rows, weight, bias)
+    elif num_rows == 0:
+        out = rows.new_empty(0, weight.out_features)
+    else:
+        if num_rows < MIN_LINEAR_ROWS:
+            rows = F.pad(rows, (0, 0, 0, MIN_LINEAR_ROWS - num_rows))
+        out = torch.ops.mkldnn._linear_pointwise(rows, weight.packed, bias, "none", [], "")[:num_rows]
+    return out.reshape(*x.shape[:-1], weight.out_features)
+
+
+def batched_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """left [n, rows, k] @ right [n, k, m] -> contiguous [n, rows, m]; rows is a multiple of ROW_TILE.
+
+    Written without ``out=``: a strided output takes torch off the batched MKL path, whose rounding is the one tested.
+    """
+    assert left.shape[1] % ROW_TILE == 0, (tuple(left.shape), ROW_TILE)
+    return torch.bmm(left, right)
+
+
+def int8_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """int8 [rows, k] @ int8 [k, out] -> int32 [rows, out], exact as long as k < 2^17."""
+    rows, width = left.shape
+    assert width < 2**17, width
+    if left.device.type == "cpu":
+        return torch._int_mm(left, right) if rows else left.new_empty(0, right.shape[1], dtype=torch.int32)
+    # CUDA's integer product wants more than 16 rows and multiples of 8.
+    left = F.pad(left, (0, -width % 8, 0, max(32 - rows, -rows % 8)))
+    out = right.shape[1]
+    right = F.pad(right, (0, -out % 8, 0, -width % 8))
+    return torch._int_mm(left, right)[:rows, :out]
+
+
+def _pack(weight: torch.Tensor) -> PackedLinear:
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+    return PackedLinear(weight.shape[0], weight.shape[1], packed, None)
+
+
+def _keep(weight: torch.Tensor) -> PackedLinear:
+    out, width = weight.shape
+    padded = F.pad(weight, (0, -width % FALLBACK_COLUMNS, 0, -out % FALLBACK_COLUMNS)).contiguous()
+    return PackedLinear(out, width, None, padded)
+
+
+def _tiled_linear(rows: torch.Tensor, weight: PackedLinear, bias: torch.Tensor | None) -> torch.Tensor:
+    """The slow stand-in: every product has the same FALLBACK_ROWS rows, the last one padded."""
+    num_rows = rows.shape[0]
+    assert weight.plain is not None, weight
+    if num_rows == 0:
+        return rows.new_empty(0, weight.out_features)
+    padded = F.pad(rows, (0, -weight.in_features % FALLBACK_COLUMNS, 0, -num_rows % FALLBACK_ROWS))
+    tiles = [F.linear(tile, weight.plain) for tile in padded.split(FALLBACK_ROWS)]
+    out = torch.cat(tiles)[:num_rows, : weight.out_features]
+    return out if bias is None else out + bias
+
+
+@cache
+def self_test(dtype: torch.dtype, kv_heads: int, head_sizes: tuple[int, int]) -> tuple[str, ...]:
+    """What on this machine does *not* keep rows apart, in words; empty is the good answer. Takes about 0.1 s."""
+    faults = [] if onednn_serves(dtype) else _linear_faults(dtype, _keep)
+    return tuple(faults + _product_faults(kv_heads, head_sizes))
+
+
+def _linear_faults(dtype: torch.dtype, pack) -> list[str]:
+    """Rows computed alone, in small groups and by one thread, against the same rows in one large product."""
+    generator = torch.Generator().manual_seed(0)
+    for width, out in ((576, 192), (1536, 160), (33, 7)):
+        weight = pack(torch.randn(out, width, generator=generator).to(dtype))
+        x = torch.randn(67, width, generator=generator).to(dtype)
+        whole = linear(x, weight, None)
+        few = {rows: linear(x[3 : 3 + rows], weight, None) for rows in (1, 2, 7, 33)}
+        if not all(torch.equal(part, whole[3 : 3 + rows]) for rows, part in few.items()):
+            return [f"linear {dtype} {width}x{out}: rows depend on the row count"]
+        if not torch.equal(_with_one_thread(lambda x=x, weight=weight: linear(x, weight, None)), whole):
+            return [f"linear {dtype} {width}x{out}: rows depend on the thread count"]
+    return []
+
+
+def _product_faults(kv_heads: int, head_sizes: tuple[int, int]) -> list[str]:
+    """The attention's two products at this model's shapes: row tiles, batches and one thread against one product."""
+    generator = torch.Generator().manual_seed(0)
+    for inner, outer in ((head_sizes[0], 256), (256, head_sizes[1])):
+        left = torch.randn(kv_heads, 72, inner, generator=generator)
+        right = torch.randn(kv_heads, outer, inner, generator=generator).transpose(1, 2)
+        whole = batched_product(left, right)
+        few = {rows: batched_product(left[:, 8 : 8 + rows], right) for rows in (8, 16, 24, 64)}
+        if not all(torch.equal(part, whole[:, 8 : 8 + rows]) for rows, part in few.items()):
+            return [f"product {inner}x{outer}: rows depend on the row count"]
+        if not torch.equal(batched_product(left[:1, 8:16], right[:1]), whole[:1, 8:16]):
+            return [f"product {inner}x{outer}: rows depend on the batch"]
+        if not torch.equal(_with_one_thread(lambda a=left, b=right: batched_product(a, b)), whole):
+            return [f"product {inner}x{outer}: rows depend on the thread count"]
+    return []
+
+
+def _with_one_thread(work):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return work()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def describe(device: str, dtype: torch.dtype, faults: tuple[str, ...], *notes: str) -> str:
+    """The numerics string of a journal key: equal strings promise equal answers for equal tokens."""
+    parts = [str(dtype).removeprefix("torch."), f"torch {torch.__version__}"]
+    if device == "cpu":
+        linears = "onednn" if onednn_serves(dtype) else f"tiles of {FALLBACK_ROWS}"
+        parts += [f"{cpu_vendor()} {cpu_features()}", f"kernels {KERNELS_VERSION}", f"linear {linears}"]
+        parts.append("rows exact" if not faults else "rows inexact")
+    else:
+        parts += [torch.cuda.get_device_name(device), "kernels torch", "rows inexact"]
+    return "; ".join((*parts, *notes))

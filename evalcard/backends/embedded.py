@@ -1,0 +1,202 @@
+"""Our own engine as a backend: items become requests, all in one run; answers stream back by request id."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, Item, ItemAnswer, ScoreRequest
+from evalcard.errors import UserError
+from evalcard.progress import Progress, Silent
+from evalcard.spec import ModelSpec, RunSpec
+from evalcard.tasks.tokenizer import Tokenizer, shared_tokenizer, tokenizer_source
+from evalcard_engine.errors import EngineError
+from evalcard_engine.quant.scheme import parse_scheme
+from evalcard_engine.request import Completion, Generate, Request, Sampling, Score, Scored
+
+if TYPE_CHECKING:
+    from evalcard_engine.engine import Engine
+
+_ARGUMENTS = {"tokenizer": str, "max_sequences": int, "page_size": int}
+"""What ``--model-args`` may say to this backend; everything else has a flag of its own."""
+
+
+class EmbeddedBackend:
+    """One model in our engine. Nothing is loaded before ``answer``."""
+
+    def __init__(self, spec: RunSpec, model: ModelSpec, progress: Progress | None = None) -> None:
+        """Raises UserError for arguments this backend does not know."""
+        self._spec = spec
+        self._model = model
+        self._progress = progress or Silent()
+        self._options = _options(spec.model_args | model.args)
+        self._engine: Engine | None = None
+        self._identity: Identity | None = None
+        self._facts: dict[str, float | int | str | None] = {}
+
+    def identity(self) -> Identity:
+        """Hashes the checkpoint's files; the numerics are those the engine will state once it is open.
+
+        Raises UserError for a model, scheme or device the engine refuses.
+        """
+        if self._identity is None:
+            with _as_user_error():
+                self._identity = self._identify()
+        return self._identity
+
+    def _identify(self) -> Identity:
+        from evalcard_engine.engine import numerics_name
+        from evalcard_engine.models import identify
+
+        device, dtype = _resolved(self._spec)
+        scheme = parse_scheme(self._model.scheme) if self._model.scheme else None
+        found = identify(self._model.location, dtype=dtype, device=device, scheme=scheme, revision=self._model.revision)
+        return Identity(found.weights, numerics_name(found.numerics))
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return shared_tokenizer(*tokenizer_source(self._spec, self._model))
+
+    def answer(self, items: Sequence[Item], on_answer: Callable[[Item, ItemAnswer], None]) -> None:
+        """All requests go to the engine in one call: it knows best in which order they share most."""
+        if not items:
+            return
+        requests = [request for number, item in enumerate(items) for request in _requests(number, item)]
+        parts: dict[int, dict[int, ChoiceAnswer | Completion]] = {}
+        finished = 0
+        with _as_user_error():
+            engine = self._open()
+            for answer in engine.run(requests, detokenize=self.tokenizer.decode):
+                number, _, part = answer.id.partition(".")
+                item, got = items[int(number)], parts.setdefault(int(number), {})
+                assert int(part) not in got, ("answered twice", answer.id)
+                got[int(part)] = _choice(answer) if isinstance(answer, Scored) else answer
+                if len(got) == len(item.requests):
+                    on_answer(item, _item_answer(parts.pop(int(number))))
+                    finished += 1
+            self._facts = _facts(engine)
+        assert finished == len(items) and not parts, (finished, len(items), list(parts)[:3])
+
+    def _open(self) -> "Engine":
+        if self._engine is None:
+            from evalcard_engine.engine import Engine
+
+            with self._progress.step(f"Loading {self._model.label}", unit="tensors") as bar:
+                done = 0
+
+                def on_progress(now: int, total: int) -> None:
+                    nonlocal done
+                    bar.advance(now - done)
+                    done = now
+
+                self._engine = Engine.open(
+                    self._model.location, self._config(), revision=self._model.revision, on_progress=on_progress
+                )
+            stated = self.identity().numerics
+            assert self._engine.numerics == stated, ("numerics changed", stated, self._engine.numerics)
+        return self._engine
+
+    def _config(self) -> Any:
+        from evalcard_engine.config import EngineConfig
+
+        spec = self._spec
+        return EngineConfig(
+            dtype=spec.dtype,
+            device=spec.device,
+            scheme=parse_scheme(self._model.scheme) if self._model.scheme else None,
+            kv_memory=spec.kv_memory,
+            step_tokens=spec.step_tokens,
+            threads=spec.threads,
+            **self._options,
+        )
+
+    def facts(self) -> dict[str, float | int | str | None]:
+        """Sizes of the model and counts of the engine, after an ``answer``; empty before."""
+        return dict(self._facts)
+
+    def close(self) -> None:
+        """Free weights and KV cache; a later ``answer`` would load them again."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+
+def _options(arguments: dict[str, str]) -> dict[str, Any]:
+    unknown = sorted(set(arguments) - set(_ARGUMENTS))
+    if unknown:
+        raise UserError(
+            f"the evalcard backend knows no model argument {', '.join(unknown)}; it knows {', '.join(_ARGUMENTS)}. "
+            "dtype, device, KV memory and threads have flags of their own."
+        )
+    try:
+        return {name: _ARGUMENTS[name](text) for name, text in arguments.items() if name != "tokenizer"}
+    except ValueError as error:
+        raise UserError(f"a model argument is no whole number: {error}.") from None
+
+
+def _resolved(spec: RunSpec) -> tuple[str, str]:
+    """(device, dtype) as the engine resolves them when it opens."""
+    import torch
+
+    from evalcard_engine.config import EngineConfig
+
+    device = spec.device if spec.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    return device, EngineConfig(dtype=spec.dtype, device=device).resolve(device, 1 << 16).dtype
+
+
+def _requests(number: int, item: Item) -> Iterator[Request]:
+    """The engine's requests for an item, named ``<number>.<part>``."""
+    for part, request in enumerate(item.requests):
+        name = f"{number}.{part}"
+        if isinstance(request, ScoreRequest):
+            yield Score(name, request.context_ids, request.continuation_ids)
+        elif isinstance(request, GenerateRequest):
+            decoding = request.decoding
+            stops = frozenset(request.stop_ids)
+            sampling = None if decoding.is_greedy else _sampling(item, request)
+            yield Generate(name, request.prompt_ids, decoding.max_tokens, stops, decoding.until, sampling)
+
+
+def _sampling(item: Item, request: GenerateRequest) -> Sampling:
+    """Noise is addressed by the item's hash, so two models draw the same for the same item."""
+    decoding = request.decoding
+    assert decoding.temperature is not None, decoding
+    return Sampling(
+        temperature=decoding.temperature,
+        seed=decoding.seed,
+        item_key=int(item.item_hash[:16], 16),
+        repeat=item.repeat,
+        top_p=decoding.top_p,
+        top_k=decoding.top_k,
+        min_p=decoding.min_p,
+    )
+
+
+def _choice(answer: Scored) -> ChoiceAnswer:
+    logprob = None if answer.finish == "error" else float(sum(answer.logprobs))
+    return ChoiceAnswer(logprob, len(answer.logprobs), answer.is_greedy)
+
+
+def _item_answer(parts: dict[int, ChoiceAnswer | Completion]) -> ItemAnswer:
+    ordered = [parts[part] for part in sorted(parts)]
+    first = ordered[0]
+    if isinstance(first, Completion):
+        assert len(ordered) == 1, ordered
+        return ItemAnswer(first.finish, first.text, first.token_ids, output_tokens=len(first.token_ids))
+    choices = tuple(one for one in ordered if isinstance(one, ChoiceAnswer))
+    return ItemAnswer("error" if any(one.logprob is None for one in choices) else "stop", choices=choices)
+
+
+def _facts(engine: "Engine") -> dict[str, float | int | str | None]:
+    info, stats = engine.info, engine.stats
+    sizes = ("bits_per_weight", "weight_bytes", "num_parameters", "dtype", "device")
+    counts = {name: getattr(stats, name) for name in stats.__slots__}
+    return {name: getattr(info, name) for name in sizes} | counts
+
+
+@contextmanager
+def _as_user_error() -> Iterator[None]:
+    """What the engine's caller can fix is what evalcard's user can fix."""
+    try:
+        yield
+    except EngineError as error:
+        raise UserError(str(error)) from error

@@ -1,0 +1,95 @@
+"""What a person reads at the end: tables that fit 80 columns."""
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evalcard.progress import Progress
+from evalcard.results.records import ComparedRow, Comparison, CompressedScore, Finding, RunRecord, ScoreRecord
+
+if TYPE_CHECKING:
+    from evalcard.gate import GateVerdict
+    from evalcard.run import Outcome, Plan
+
+DASH = "–"
+_STYLES = {"note": "dim", "warning": "yellow", "blocker": "bold red"}
+
+
+def print_plan(plan: "Plan", progress: Progress) -> None:
+    """The resolved number of items, before any weights load."""
+    for line in plan.lines():
+        progress.say(line)
+
+
+def print_outcome(outcome: "Outcome", console: Console | None = None) -> None:
+    """The comparison, what is wrong with it, and where the card lies."""
+    console = console or Console()
+    console.print(_comparison_table(outcome.run, outcome.comparison))
+    for line in _reasons(outcome.run, outcome.comparison):
+        console.print(line, style="dim", highlight=False)
+    _print_findings(outcome.comparison.health, console)
+    console.print(f"Card: {outcome.card}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _comparison_table(run: RunRecord, comparison: Comparison) -> Table:
+    table = Table(title=None, header_style="bold")
+    table.add_column("Task", overflow="fold")
+    table.add_column("Items", justify="right")
+    table.add_column("Model", overflow="fold")
+    table.add_column("Score", justify="right", no_wrap=True)
+    table.add_column("Recovery", justify="right", no_wrap=True)
+    table.add_column("Lost", justify="right")
+    table.add_column("Gained", justify="right")
+    labels = {model.slug: model.scheme or model.name for model in run.models}
+    rows = [*comparison.tasks, *comparison.averages]
+    for row in rows:
+        is_average = row in comparison.averages
+        name = f"{row.category} average" if is_average else row.task
+        table.add_row(escape(name), "" if is_average else str(row.n), "baseline", _score(row.baseline), "", "", "")
+        for one in row.compressed:
+            table.add_row("", "", escape(labels.get(one.model, one.model)), *_cells(one))
+        table.add_section()
+    return table
+
+
+def _score(score: ScoreRecord) -> str:
+    error = f" ± {100 * score.stderr:.1f}" if score.stderr is not None else ""
+    return f"{100 * score.score:.1f}{error}"
+
+
+def _cells(one: CompressedScore) -> tuple[str, str, str, str]:
+    recovery = f"{one.recovery.value:.1f} %" if one.recovery else DASH
+    flips = ["" if count is None else str(count) for count in (one.lost, one.gained)]
+    return _score(ScoreRecord(score=one.score, stderr=one.stderr)), recovery, flips[0], flips[1]
+
+
+def _reasons(run: RunRecord, comparison: Comparison) -> list[str]:
+    """Why a recovery is a dash, once for each row and reason."""
+    seen: dict[str, None] = {}
+    for row in (*comparison.tasks, *comparison.averages):
+        for one in row.compressed:
+            if one.reason:
+                seen[f"{DASH} {_row_name(row, comparison)}: {one.reason}"] = None
+    return list(seen)
+
+
+def _row_name(row: ComparedRow, comparison: Comparison) -> str:
+    return f"{row.category} average" if row in comparison.averages else row.task
+
+
+def _print_findings(findings: list[Finding], console: Console) -> None:
+    for one in findings:
+        style = _STYLES[one.severity]
+        console.print(f"[{style}]{one.severity}[/] {escape(one.where)}: {escape(one.finding)} {escape(one.advice)}",
+                      highlight=False)  # fmt: skip
+
+
+def print_verdict(verdict: "GateVerdict", console: Console | None = None) -> None:
+    """The gate's word, with the reason of every row."""
+    console = console or Console()
+    style = {"PASS": "bold green", "FAIL": "bold red"}.get(verdict.outcome, "bold yellow")
+    console.print(f"[{style}]{verdict.outcome.replace('_', ' ')}[/]")
+    for reason in verdict.reasons:
+        console.print(f"  {escape(reason)}", highlight=False)

@@ -1,0 +1,219 @@
+"""The whole job: evaluate each model, compare, judge nothing yet, render."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalcard.backends.backend import Backend
+from evalcard.card.render import write_cards
+from evalcard.compare.comparison import compare_run
+from evalcard.errors import UserError
+from evalcard.progress import Progress
+from evalcard.results.index import AnswerIndex
+from evalcard.results.origin import git_state, hardware, versions
+from evalcard.results.records import SCHEMA, Comparison, ModelRecord, ProgressRecord, RunRecord
+from evalcard.results.runs import known_models, with_known_sizes
+from evalcard.results.store import RunFolder
+from evalcard.spec import DEMO, ModelSpec, RunSpec
+
+if TYPE_CHECKING:
+    from evalcard.evaluate import ModelRun
+    from evalcard.tasks.prepare import Prepared, PreparedTask
+
+DEMO_SCHEMES = ("w8a8", "w4a16")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that is ready: everything that can fail without weights has been tried."""
+
+    spec: RunSpec
+    prepared: "Prepared"
+    backends: Mapping[str, Backend]
+    """By slug, the baseline first; none has loaded weights yet."""
+
+    def lines(self) -> list[str]:
+        """For a person: what is about to be evaluated, before any weights load."""
+        counts = [
+            f"{task.name} {_count(task.record.items_selected, task.record.items_total)}" for task in self.prepared.tasks
+        ]
+        shown = ", ".join(counts[:8]) + (f" and {len(counts) - 8} more tasks" if len(counts) > 8 else "")
+        samples, models = self.prepared.num_samples, len(self.backends)
+        tokens = f"{self.prepared.prompt_tokens} prompt tokens each"
+        total = f"{samples} answers x {models} models = {samples * models} ({tokens})"
+        return [f"Run {self.spec.run_name}: {shown}", total, *self.prepared.notes]
+
+    def summary(self) -> dict[str, Any]:
+        """The same for a program."""
+        return {
+            "run": self.spec.run_name,
+            "models": list(self.backends),
+            "tasks": [task.record.model_dump() for task in self.prepared.tasks],
+            "answers_per_model": self.prepared.num_samples,
+            "prompt_tokens_per_model": self.prepared.prompt_tokens,
+            "notes": list(self.prepared.notes),
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run."""
+
+    run: RunRecord
+    comparison: Comparison
+    card: Path
+    """The run's README.md."""
+
+
+def with_demo_defaults(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Without a baseline the bundled demo model is compared with its compressed variants, on the demo tasks."""
+    if "baseline" in flags:
+        return dict(flags)
+    demo = {"baseline": DEMO, "compressed": [f"{DEMO}:{scheme}" for scheme in DEMO_SCHEMES], "tasks": ["demo"]}
+    return demo | dict(flags)
+
+
+def plan_run(spec: RunSpec, progress: Progress) -> Plan:
+    """Resolve tasks, prompts and models; raises UserError for everything a user can fix."""
+    from evalcard.tasks.files import select
+    from evalcard.tasks.prepare import prepare
+
+    select(spec.tasks)  # light, so that a misspelt name fails at once; prepare resolves the names again, from the cache
+    backends = {slug: _backend(spec, model, progress) for slug, model in zip(slugs(spec), spec.models, strict=True)}
+    for backend in backends.values():
+        backend.identity()
+    prepared = prepare(spec, progress)
+    _refuse_without_mean(prepared.tasks)
+    return Plan(spec, prepared, backends)
+
+
+def _refuse_without_mean(tasks: Sequence["PreparedTask"]) -> None:
+    """Two models are paired item by item, so a score that is no mean over items cannot be compared."""
+    refused = [f"{task.name} ({task.scoring.metric})" for task in tasks if not task.scoring.is_mean]
+    if refused:
+        raise UserError(
+            f"these tasks have no metric that is a mean over items: {', '.join(refused)}. Leave them out, or measure "
+            "one model with `python -m evalcard.lm_eval --model evalcard`."
+        )
+
+
+def run_plan(plan: Plan, progress: Progress, command: Sequence[str]) -> Outcome:
+    """Evaluate all models, compare them and write the cards; whatever ends it early, finished answers are stored."""
+    out = Path(plan.spec.out)
+    roots = [out, *map(Path, plan.spec.reuse)]
+    with RunFolder.open(out, plan.spec.run_name) as folder:
+        state = _RunState(plan, command, _created(folder), known_models(roots))
+        folder.write_run(state.record())
+        index = AnswerIndex.scan(roots, skip=folder.path)
+        for slug, model in zip(plan.backends, plan.spec.models, strict=True):
+            state.add(_evaluate(plan, slug, model, folder, index, progress))
+            folder.write_run(state.record())
+        for warning in index.warnings:
+            progress.say(warning)
+        index.close()
+        return _finish(folder, state)
+
+
+def _finish(folder: RunFolder, state: "_RunState") -> Outcome:
+    run = state.record(finished=_now())
+    comparison = compare_run(
+        run, {m.model.slug: m.verdicts for m in state.runs}, {m.model.slug: m.samples for m in state.runs}
+    )
+    folder.write_comparison(comparison)
+    card, *_ = write_cards(folder, run, comparison)
+    # Last, so that a run which says it is finished has its comparison and its cards.
+    folder.write_run(run)
+    return Outcome(run, comparison, card)
+
+
+def _evaluate(
+    plan: Plan, slug: str, model: ModelSpec, folder: RunFolder, index: AnswerIndex, progress: Progress
+) -> "ModelRun":
+    from evalcard.evaluate import evaluate
+
+    backend = plan.backends[slug]
+    try:
+        return evaluate(plan.spec, model, slug, plan.prepared, backend, folder, index, progress)
+    finally:
+        # The next model needs the memory.
+        backend.close()
+
+
+def _backend(spec: RunSpec, model: ModelSpec, progress: Progress) -> Backend:
+    if spec.backend == "evalcard":
+        from evalcard.backends.embedded import EmbeddedBackend
+
+        return EmbeddedBackend(spec, model, progress)
+    from evalcard.backends.harness import HarnessBackend
+
+    return HarnessBackend(spec, model, progress)
+
+
+class _RunState:
+    """run.json as it grows."""
+
+    def __init__(self, plan: Plan, command: Sequence[str], created: str, known: Sequence[ModelRecord]) -> None:
+        self._plan, self._command, self._created, self._known = plan, list(command), created, known
+        self._versions, self._hardware, self._git = versions(), hardware(), git_state(Path.cwd())
+        self.runs: list[ModelRun] = []
+
+    def add(self, run: "ModelRun") -> None:
+        """A model whose answers were all stored was not opened; an earlier run tells its sizes."""
+        if run.model.weight_bytes is None:
+            run = replace(run, model=with_known_sizes(run.model, self._known))
+        self.runs.append(run)
+
+    def record(self, finished: str | None = None) -> RunRecord:
+        spec, prepared = self._plan.spec, self._plan.prepared
+        models: list[ModelRecord] = [run.model for run in self.runs]
+        steps: list[ProgressRecord] = [step for run in self.runs for step in run.progress]
+        return RunRecord(
+            schema=SCHEMA,
+            name=spec.run_name,
+            created=self._created,
+            finished=finished,
+            asked=spec.model_dump(mode="json", exclude_unset=True),
+            resolved=spec.model_dump(mode="json"),
+            models=models,
+            tasks=[task.record for task in prepared.tasks],
+            rows=list(prepared.rows),
+            progress=steps,
+            versions=self._versions,
+            hardware=self._hardware,
+            seed=spec.seed,
+            command=self._command,
+            git=self._git,
+        )
+
+
+def slugs(spec: RunSpec) -> list[str]:
+    """Folder names: last path part and scheme, with 4 hex of the model where two clash."""
+    plain = [_slug(model.label) for model in spec.models]
+    return [
+        f"{slug}-{sha256(model.model_dump_json().encode()).hexdigest()[:4]}" if plain.count(slug) > 1 else slug
+        for slug, model in zip(plain, spec.models, strict=True)
+    ]
+
+
+def _slug(label: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", label.rsplit("/", 1)[-1]).strip("-.") or "model"
+
+
+def _created(folder: RunFolder) -> str:
+    """A run that is resumed keeps its first date."""
+    try:
+        return folder.read_run().created
+    except UserError:
+        return _now()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _count(selected: int, total: int) -> str:
+    return str(total) if selected == total else f"{selected} of {total}"

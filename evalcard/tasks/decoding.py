@@ -1,0 +1,71 @@
+"""A task's generation arguments -> how its answers are decoded, by the harness's rules."""
+
+from typing import Any
+
+from evalcard.backends.backend import Decoding
+from evalcard.errors import UserError
+
+_DEFAULT_MAX_TOKENS = 256
+_MAX_TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+"""Spellings of the answer's limit; an earlier one wins."""
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "num_beams": (1,),
+    "repetition_penalty": (1, 1.0),
+    "presence_penalty": (0, 0.0),
+    "frequency_penalty": (0, 0.0),
+    "num_return_sequences": (1,),
+    "use_cache": (True, False),
+}
+"""Arguments evalcard has no use for, and the values with which they say nothing."""
+_KNOWN = {"until", "do_sample", "temperature", "top_p", "top_k", "min_p", *_MAX_TOKENS}
+
+
+def decoding_of(
+    task: str, arguments: dict[str, Any], eos_text: str | None, max_new_tokens: int | None, seed: int
+) -> Decoding:
+    """Greedy unless the task samples: ``do_sample`` (by default whether temperature > 0) and a temperature above 0.
+
+    A scalar ``until`` is one string; the tokenizer's EOS text always stops too. What a checkpoint's generation config
+    says of sampling is never looked at. Raises UserError for arguments that would change answers and are not supported.
+    """
+    for name, value in arguments.items():
+        if name not in _KNOWN and value is not None and value not in _NEUTRAL.get(name, ()):
+            raise UserError(
+                f"task {task} asks for {name}={value!r}, which evalcard does not decode with. Known arguments: "
+                f"{', '.join(sorted(_KNOWN))}. Evaluate this task with lm_eval itself."
+            )
+    stated = [arguments[name] for name in _MAX_TOKENS if arguments.get(name) is not None]
+    max_tokens = max_new_tokens or int(stated[0] if stated else _DEFAULT_MAX_TOKENS)
+    until = _until(task, arguments.get("until"), eos_text)
+    temperature = float(arguments.get("temperature") or 0.0)
+    do_sample = arguments.get("do_sample")
+    if not (temperature > 0 if do_sample is None else do_sample and temperature > 0):
+        return Decoding(max_tokens, until)
+    return Decoding(
+        max_tokens,
+        until,
+        temperature=temperature,
+        top_p=float(arguments.get("top_p") or 1.0),
+        top_k=int(arguments.get("top_k") or 0),
+        min_p=float(arguments.get("min_p") or 0.0),
+        seed=seed,
+    )
+
+
+def _until(task: str, given: Any, eos_text: str | None) -> tuple[str, ...]:
+    listed = [given] if isinstance(given, str) else list(given or [])
+    if not all(isinstance(text, str) for text in listed):
+        raise UserError(f"task {task}: 'until' must be a string or a list of strings, not {given!r}.")
+    return tuple(dict.fromkeys(text for text in (*listed, eos_text) if text))
+
+
+def in_words(decoding: Decoding | None) -> str:
+    """For records and cards: scored, greedy, or sampled with its parameters."""
+    if decoding is None:
+        return "scored"
+    if decoding.is_greedy:
+        return "greedy"
+    parts = [f"temperature {decoding.temperature:g}", f"top-p {decoding.top_p:g}"]
+    parts += [f"top-k {decoding.top_k}"] if decoding.top_k else []
+    parts += [f"min-p {decoding.min_p:g}"] if decoding.min_p else []
+    return f"sampled, {', '.join(parts)}, seed {decoding.seed}"

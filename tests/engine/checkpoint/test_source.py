@@ -1,0 +1,116 @@
+"""Finding checkpoints, and saying kindly why one cannot be opened."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from evalcard_engine.checkpoint.source import locate, open_checkpoint
+from evalcard_engine.errors import EngineError, ModelNotFound, UnsupportedModel
+
+
+def write(folder: Path, shards: dict[str, dict[str, torch.Tensor]], config: object = None) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config or {"model_type": "llama"}))
+    for name, tensors in shards.items():
+        save_file(tensors, folder / name)
+    return folder
+
+
+def index(folder: Path, weight_map: dict[str, str]) -> None:
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+
+
+def test_headers_of_all_shards(tmp_path: Path) -> None:
+    write(
+        tmp_path, {"model-1.safetensors": {"a": torch.ones(2, 3)}, "model-2.safetensors": {"b": torch.ones(4).half()}}
+    )
+    index(tmp_path, {"a": "model-1.safetensors", "b": "model-2.safetensors"})
+    tensors = open_checkpoint(str(tmp_path)).tensors
+    assert {name: (place.dtype, place.shape) for name, place in tensors.items()} == {
+        "a": ("F32", (2, 3)),
+        "b": ("F16", (4,)),
+    }
+
+
+def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+    write(tmp_path, {"model-1.safetensors": {"a": torch.ones(2)}})
+    index(tmp_path, {"a": "model-1.safetensors", "b": "model-2.safetensors"})
+    with pytest.raises(EngineError, match="model-2.safetensors"):
+        open_checkpoint(str(tmp_path))
+
+
+def test_a_cut_off_file_is_named(tmp_path: Path) -> None:
+    write(tmp_path, {"model.safetensors": {"a": torch.ones(1000)}})
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(EngineError, match="model.safetensors cannot be read"):
+        open_checkpoint(str(tmp_path))
+
+
+def test_a_tensor_in_two_files_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, {"x.safetensors": {"a": torch.ones(2)}, "y.safetensors": {"a": torch.zeros(2)}})
+    with pytest.raises(EngineError, match="x.safetensors and in y.safetensors"):
+        open_checkpoint(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("config", "method"),
+    [
+        ({"quantization_config": {"quant_method": "gptq"}}, "gptq"),
+        ({"text_config": {"quantization_config": {"quant_method": "awq"}}}, "awq"),
+        ({"quantization_config": {"bits": 4}}, "unknown method"),
+    ],
+)
+def test_quantized_checkpoints_are_refused_by_method(tmp_path: Path, config: dict, method: str) -> None:
+    write(tmp_path, {"model.safetensors": {"a": torch.ones(2)}}, config)
+    with pytest.raises(UnsupportedModel, match=method):
+        open_checkpoint(str(tmp_path))
+
+
+def test_other_weight_formats_are_named(tmp_path: Path) -> None:
+    write(tmp_path, {})
+    (tmp_path / "pytorch_model.bin").write_bytes(b"x")
+    with pytest.raises(UnsupportedModel, match="pytorch_model.bin.*safetensors"):
+        open_checkpoint(str(tmp_path))
+
+
+def test_folders_without_a_model(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match="config.json"):
+        open_checkpoint(str(tmp_path))
+    write(tmp_path, {})
+    with pytest.raises(ModelNotFound, match="no \\*.safetensors"):
+        open_checkpoint(str(tmp_path))
+    with pytest.raises(ModelNotFound, match="is a file"):
+        open_checkpoint(str(tmp_path / "config.json"))
+    with pytest.raises(ModelNotFound, match="no folder"):
+        open_checkpoint(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("text", ["[1]", "{"])
+def test_a_damaged_config_is_said_to_be_damaged(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(EngineError, match="config.json"):
+        open_checkpoint(str(tmp_path))
+
+
+def test_a_hub_id_that_cannot_be_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    def offline(model: str, **kwargs: object) -> str:
+        assert (model, kwargs["revision"]) == ("org/name", "v2")
+        raise LocalEntryNotFoundError("offline")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+    with pytest.raises(ModelNotFound, match="org/name at v2.*HF_HUB_OFFLINE"):
+        locate("org/name", "v2")
+
+
+def test_a_hub_id_gives_the_downloaded_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda model, **kwargs: str(tmp_path))
+    assert locate("org/name") == tmp_path

@@ -1,0 +1,150 @@
+"""The engine's promise on real arithmetic: company, cache, chunks and threads change no bit of an answer."""
+
+import os
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+from evalcard_engine.config import EngineConfig
+from evalcard_engine.engine import Engine
+from evalcard_engine.models import open_model
+from evalcard_engine.request import Generate, Sampling, Score
+
+VOCAB = 211
+
+
+@pytest.fixture(scope="module")
+def tiny_llama(tmp_path_factory):
+    """A Llama with random weights, large enough in its logits to be decided by the last bits now and then."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=VOCAB,
+        hidden_size=96,
+        intermediate_size=160,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        num_key_value_heads=1,
+        max_position_embeddings=1024,
+        initializer_range=0.15,
+    )
+    folder = tmp_path_factory.mktemp("tiny_llama")
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return open_model(str(folder), dtype="float32", device="cpu", scheme=None)
+
+
+@pytest.fixture(scope="module")
+def real_model():
+    folder = os.environ.get("EVALCARD_TEST_MODEL")
+    if not folder:
+        pytest.skip("EVALCARD_TEST_MODEL names no model folder")
+    return open_model(folder, dtype="float32", device="cpu", scheme=None)
+
+
+def requests_for(vocab: int, count: int, new_tokens: int) -> list:
+    """Prompts out of three stems, some longer than an attention block: greedy, sampled and scored."""
+    rng = random.Random(1)
+    stems = [tuple(rng.randrange(vocab) for _ in range(length)) for length in (3, 70, 251)]
+    made = []
+    for index in range(count):
+        prompt = stems[(0, 1, 0, 2, 1, 0)[index % 6]] + tuple(rng.randrange(vocab) for _ in range(rng.randrange(1, 40)))
+        made.append(Generate(f"greedy {index}", prompt, new_tokens))
+        made.append(Score(f"score {index}", prompt, tuple(rng.randrange(vocab) for _ in range(rng.randrange(1, 6)))))
+        if index % 4 == 0:
+            sampling = Sampling(0.9, 1, index, top_p=0.95)
+            made.append(Generate(f"sampled {index}", prompt, new_tokens, sampling=sampling))
+    return made
+
+
+def answers(model, requests, threads: int = 1, must_preempt: bool = False, **config) -> dict:
+    """Every answer by id, without what depends on the cache."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        engine = Engine(model, EngineConfig(device="cpu", **{"step_tokens": 512, "kv_memory": 1 << 30, **config}))
+        found = {answer.id: replace(answer, cached_tokens=0) for answer in engine.run(requests)}
+        assert found.keys() == {request.id for request in requests}
+        assert bool(engine.stats.preemptions) == must_preempt
+        return found
+    finally:
+        torch.set_num_threads(before)
+
+
+SETTINGS = [
+    {"max_sequences": 1},
+    {"max_sequences": 7},
+    {"max_sequences": 7, "prefix_cache": False},
+    # Two threads only where the steps are few: waiting for each other is slow on a machine that others use too.
+    {"max_sequences": 64, "threads": 2, "step_tokens": 4096},
+    {"max_sequences": 64, "threads": 2, "step_tokens": 4096, "prefix_cache": False},
+    {"max_sequences": 64, "prefix_cache": False},
+    {"max_sequences": 64, "page_size": 16},
+    {"max_sequences": 5, "step_tokens": 37},
+    {"max_sequences": 5, "page_size": 64, "prefix_cache": False},
+]
+
+
+@pytest.fixture(scope="module")
+def tiny_expected(tiny_llama):
+    return answers(tiny_llama, requests_for(VOCAB, 64, 6), max_sequences=1, prefix_cache=False)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_every_setting_gives_the_answers_of_one_sequence_at_a_time(tiny_llama, tiny_expected, setting):
+    assert answers(tiny_llama, requests_for(VOCAB, 64, 6), **setting) == tiny_expected
+
+
+def test_the_answers_vary_enough_for_equality_to_mean_something(tiny_expected):
+    generated = [answer.token_ids for key, answer in tiny_expected.items() if key.startswith("greedy")]
+    assert len(set(generated)) > 50 and len({token for tokens in generated for token in tokens}) > 40
+
+
+def test_the_order_of_requests_does_not_matter(tiny_llama, tiny_expected):
+    shuffled = requests_for(VOCAB, 64, 6)
+    random.Random(3).shuffle(shuffled)
+    assert answers(tiny_llama, shuffled, max_sequences=9) == tiny_expected
+
+
+def test_preemption_does_not_change_an_answer(tiny_llama):
+    requests = requests_for(VOCAB, 12, 100)
+    roomy = answers(tiny_llama, requests, max_sequences=12, prefix_cache=False)
+    tight = {"max_sequences": 6, "step_tokens": 64, "page_size": 16, "kv_memory": tiny_llama.page_bytes(16) * 32}
+    assert answers(tiny_llama, requests, must_preempt=True, **tight) == roomy
+
+
+@pytest.fixture(scope="module")
+def real_expected(real_model):
+    return answers(real_model, requests_for(real_model.info.vocab_size, 6, 3), max_sequences=1, prefix_cache=False)
+
+
+@pytest.mark.parametrize("setting", SETTINGS[3:7], ids=str)
+def test_the_real_model_keeps_the_promise_too(real_model, real_expected, setting):
+    assert answers(real_model, requests_for(real_model.info.vocab_size, 6, 3), **setting) == real_expected
+
+
+def test_log_probabilities_and_greedy_tokens_agree_with_transformers(tmp_path):
+    """Against the library's own forward pass, each prompt alone and without a cache."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 96, "intermediate_size": 160, "num_hidden_layers": 2, "num_attention_heads": 3}
+    config = LlamaConfig(vocab_size=VOCAB, num_key_value_heads=1, initializer_range=0.15, **sizes)
+    plain = LlamaForCausalLM(config).eval()
+    plain.save_pretrained(tmp_path)
+    model = open_model(str(tmp_path), dtype="float32", device="cpu", scheme=None)
+    requests = [request for request in requests_for(VOCAB, 12, 5) if not request.id.startswith("sampled")]
+    found = answers(model, requests, max_sequences=8)
+    for request in requests:
+        start = request.prompt if isinstance(request, Generate) else request.context
+        rest = found[request.id].token_ids if isinstance(request, Generate) else request.continuation
+        with torch.no_grad():
+            logits = plain(torch.tensor([start + rest])).logits[0, len(start) - 1 : -1].double()
+        if isinstance(request, Generate):
+            chosen = logits[range(len(rest)), list(rest)]
+            assert torch.all(logits.max(-1).values - chosen < 1e-4)
+        else:
+            expected = logits.log_softmax(-1)[range(len(rest)), list(rest)]
+            assert found[request.id].logprobs == pytest.approx(expected.tolist(), abs=1e-4)

@@ -1,0 +1,55 @@
+"""How much memory there is, read from files as Linux and its containers write them."""
+
+import pytest
+
+from evalcard_engine.memory import CPU_SHARE, available_memory, kv_budget
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def system(tmp_path):
+    proc, cgroup = tmp_path / "proc", tmp_path / "cgroup"
+    proc.mkdir()
+    (cgroup / "memory").mkdir(parents=True)
+    (proc / "meminfo").write_text(f"MemTotal: {64 * 1024 * 1024} kB\nMemAvailable: {32 * 1024 * 1024} kB\n")
+    return proc, cgroup
+
+
+def test_without_a_container_the_machine_decides(system):
+    assert available_memory(*system) == 32 * GIB
+
+
+def test_version_2_counts_inactive_file_cache_as_free(system):
+    _, cgroup = system
+    (cgroup / "memory.max").write_text(f"{8 * GIB}\n")
+    (cgroup / "memory.current").write_text(f"{5 * GIB}\n")
+    (cgroup / "memory.stat").write_text(f"anon 1\ninactive_file {GIB}\n")
+    assert available_memory(*system) == 4 * GIB
+
+
+def test_version_2_without_a_limit_leaves_it_to_the_machine(system):
+    _, cgroup = system
+    for name, text in {"memory.max": "max\n", "memory.current": "5\n", "memory.stat": "inactive_file 0\n"}.items():
+        (cgroup / name).write_text(text)
+    assert available_memory(*system) == 32 * GIB
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(8 * GIB, 3 * GIB + 100), (0x7FFFFFFFFFFFF000, 32 * GIB)])
+def test_version_1_and_its_way_of_saying_unlimited(system, limit, expected):
+    _, cgroup = system
+    (cgroup / "memory/memory.limit_in_bytes").write_text(f"{limit}\n")
+    (cgroup / "memory/memory.usage_in_bytes").write_text(f"{5 * GIB}\n")
+    (cgroup / "memory/memory.stat").write_text("inactive_file 7\ntotal_inactive_file 100\n")
+    assert available_memory(*system) == expected
+
+
+def test_a_container_over_its_limit_has_nothing_left(system):
+    _, cgroup = system
+    for name, text in {"memory.max": "100\n", "memory.current": "500\n", "memory.stat": "inactive_file 3\n"}.items():
+        (cgroup / name).write_text(text)
+    assert available_memory(*system) == 0
+
+
+def test_the_cpu_budget_is_the_stated_share_of_this_machine():
+    assert 0 < kv_budget("cpu") < 2 * CPU_SHARE * available_memory()

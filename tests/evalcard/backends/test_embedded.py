@@ -1,0 +1,169 @@
+"""Our engine as a backend: requests out, answers in, whatever order they come in."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from evalcard.backends import embedded
+from evalcard.backends.backend import Decoding, GenerateRequest, Item, ScoreRequest
+from evalcard.backends.embedded import EmbeddedBackend
+from evalcard.errors import UserError
+from evalcard_engine.errors import EngineError
+from evalcard_engine.request import Completion, Generate, Score, Scored
+
+GREEDY = Decoding(8, ("Q:",))
+SAMPLED = Decoding(8, ("Q:",), temperature=0.7, top_p=0.9, top_k=5, min_p=0.1, seed=3)
+
+
+def score_item(item_id: int, choices: int) -> Item:
+    requests = tuple(ScoreRequest("c", "x", (1, 2), (3 + i,) * (i + 1)) for i in range(choices))
+    return Item("t", item_id, "ab" * 32, 0, "p", requests)
+
+
+def generate_item(item_id: int, decoding: Decoding, repeat: int = 0) -> Item:
+    return Item("t", item_id, "ab" * 32, repeat, "p", (GenerateRequest("q", (1, 2), (9,), decoding),))
+
+
+class FakeEngine:
+    """Answers a Score with -1 for each token of its continuation, a Generate with the text of its first token."""
+
+    numerics = "n"
+    info = SimpleNamespace(bits_per_weight=4.5, weight_bytes=10, num_parameters=20, dtype="float32", device="cpu")
+    stats = SimpleNamespace(__slots__=("steps",), steps=3)
+
+    def __init__(self, broken: str | None = None, drop: str | None = None) -> None:
+        self.requests: list[Any] = []
+        self.broken, self.drop, self.closed = broken, drop, 0
+
+    def run(self, requests: list[Any], *, detokenize: Callable) -> Any:
+        self.requests = list(requests)
+        shuffled = [one for one in self.requests if one.id != self.drop]
+        random.Random(1).shuffle(shuffled)
+        for one in shuffled:
+            finish = "error" if one.id == self.broken else "stop"
+            if isinstance(one, Score):
+                yield Scored(one.id, (-1.0,) * len(one.continuation), one.continuation[0] == 3, 5, 0, finish)
+            else:
+                yield Completion(one.id, (7, 8), "seven", "length", 2, 0)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def backend(toy_spec: Callable) -> Callable[..., Any]:
+    def make(engine: Any) -> EmbeddedBackend:
+        spec = toy_spec("toy_sums")
+        made = EmbeddedBackend(spec, spec.baseline)
+        made._engine = engine
+        return made
+
+    return make
+
+
+def answered(backend: EmbeddedBackend, items: list[Item]) -> dict[int, Any]:
+    found: dict[int, Any] = {}
+
+    def on_answer(item: Item, answer: Any) -> None:
+        assert item.item_id not in found
+        found[int(item.item_id)] = answer
+
+    backend.answer(items, on_answer)
+    return found
+
+
+def test_answers_find_their_items(backend: Callable):
+    engine = FakeEngine()
+    items = [score_item(i, 4) if i % 2 else generate_item(i, GREEDY) for i in range(20)]
+    found = answered(backend(engine), items)
+    assert sorted(found) == list(range(20)) and len(engine.requests) == 10 * 5
+    assert [(c.logprob, c.tokens, c.is_greedy) for c in found[1].choices] == [
+        (-1.0, 1, True), (-2.0, 2, False), (-3.0, 3, False), (-4.0, 4, False)]  # fmt: skip
+    assert (found[0].text, found[0].token_ids, found[0].finish) == ("seven", (7, 8), "length")
+    assert found[0].output_tokens == 2
+
+
+def test_one_call_for_everything_and_none_for_nothing(backend: Callable):
+    engine = FakeEngine()
+    made = backend(engine)
+    made.answer([], lambda *_: None)
+    assert engine.requests == [] and made.facts() == {}
+
+
+def test_requests_say_what_the_item_says(backend: Callable):
+    engine = FakeEngine()
+    answered(backend(engine), [generate_item(0, SAMPLED, repeat=2), generate_item(1, GREEDY), score_item(2, 1)])
+    sampled, greedy, score = engine.requests
+    assert isinstance(sampled, Generate) and sampled.sampling is not None
+    assert (sampled.sampling.temperature, sampled.sampling.seed, sampled.sampling.repeat) == (0.7, 3, 2)
+    assert (sampled.sampling.top_p, sampled.sampling.top_k, sampled.sampling.min_p) == (0.9, 5, 0.1)
+    assert sampled.sampling.item_key == int("ab" * 8, 16) < 2**64
+    assert greedy.sampling is None and greedy.stop_ids == {9} and greedy.stop_strings == ("Q:",)
+    assert greedy.max_tokens == 8 and greedy.prompt == (1, 2) and score.context == (1, 2)
+
+
+def test_logits_that_were_not_finite(backend: Callable):
+    found = answered(backend(FakeEngine(broken="0.2")), [score_item(0, 4), score_item(1, 4)])
+    assert found[0].finish == "error" and [c.logprob is None for c in found[0].choices] == [False, False, True, False]
+    assert found[1].finish == "stop"
+
+
+def test_an_answer_that_never_comes(backend: Callable):
+    with pytest.raises(AssertionError):
+        answered(backend(FakeEngine(drop="1.0")), [score_item(0, 2), score_item(1, 2)])
+
+
+def test_facts_and_closing(backend: Callable):
+    engine = FakeEngine()
+    made = backend(engine)
+    answered(made, [score_item(0, 1)])
+    made.close()
+    made.close()
+    assert engine.closed == 1
+    assert made.facts() == {"bits_per_weight": 4.5, "weight_bytes": 10, "num_parameters": 20, "dtype": "float32",
+                            "device": "cpu", "steps": 3}  # fmt: skip
+
+
+class TestUsersMistakes:
+    def test_unknown_arguments(self, toy_spec: Callable):
+        spec = toy_spec("toy_sums", model_args={"gpu": "1", "page_size": "16"})
+        with pytest.raises(UserError, match="no model argument gpu; it knows tokenizer, max_sequences, page_size"):
+            EmbeddedBackend(spec, spec.baseline)
+
+    def test_numbers(self, toy_spec: Callable):
+        spec = toy_spec("toy_sums", model_args={"page_size": "many"})
+        with pytest.raises(UserError, match="many"):
+            EmbeddedBackend(spec, spec.baseline)
+
+    def test_what_the_engine_refuses(self, backend: Callable):
+        engine = FakeEngine()
+        engine.run = lambda requests, detokenize: (_ for _ in ()).throw(EngineError("too long"))
+        with pytest.raises(UserError, match="too long"):
+            answered(backend(engine), [score_item(0, 1)])
+
+    def test_a_folder_without_weights(self, toy_spec: Callable):
+        spec = toy_spec("toy_sums", device="cpu")
+        with pytest.raises(UserError):
+            EmbeddedBackend(spec, spec.baseline).identity()
+
+
+@pytest.mark.parametrize("scheme", [None, "w8a8"])
+def test_a_real_engine(tiny_model: Path, scheme: str | None, monkeypatch: pytest.MonkeyPatch):
+    """Identity before anything is loaded, and the same once it is; a scheme is another model."""
+    from evalcard.spec import make_spec
+
+    model = f"{tiny_model}:{scheme}" if scheme else str(tiny_model)
+    spec = make_spec({"baseline": model, "tasks": "t", "device": "cpu", "dtype": "float32"})
+    backend = EmbeddedBackend(spec, spec.baseline)
+    identity = backend.identity()
+    assert backend._engine is None and identity.weights_digest and "float32" in str(identity.numerics)
+    assert (scheme or "") in identity.weights_digest
+    found = answered(backend, [score_item(0, 3), generate_item(1, GREEDY)])
+    assert all(choice.logprob is not None and choice.logprob < 0 for choice in found[0].choices)
+    assert len(found[1].token_ids) <= 8 and backend.facts()["num_parameters"] > 1000
+    backend.close()
+    assert embedded._resolved(spec) == ("cpu", "float32")

@@ -1,0 +1,101 @@
+"""The command line: lazy, quick, and with the design's exit codes."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from evalcard.cli.main import COMMANDS, invoke
+
+
+def evalcard(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "evalcard", *args], capture_output=True, text=True, cwd=cwd)
+
+
+def test_help_names_every_command():
+    done = evalcard("--help")
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in COMMANDS)
+
+
+def test_help_imports_no_subcommand():
+    code = "import sys; from evalcard.cli.main import invoke; invoke(['--help']); sys.stderr.write(str([*sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "'evalcard.cli.main'" in done.stderr
+    for heavy in ("torch", "lm_eval", "pydantic", "rich", "evalcard.cli.run"):
+        assert f"'{heavy}'" not in done.stderr, heavy
+
+
+def test_help_costs_little_more_than_the_interpreter():
+    def fastest(*command: str) -> float:
+        spans = []
+        for _ in range(3):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, *command], capture_output=True, check=True)
+            spans.append(time.perf_counter() - start)
+        return min(spans)
+
+    assert fastest("-m", "evalcard", "--help") < 6 * fastest("-c", "import click")
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_help_of_every_command_loads_nothing_heavy(command: str):
+    code = (
+        f"import sys; from evalcard.cli.main import invoke; code = invoke(['{command}', '--help']);"
+        "print(code, {'torch', 'lm_eval', 'transformers'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip() == "0 set()"
+
+
+def test_version():
+    assert invoke(["--version"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["rn"], "No such command 'rn'"),
+        (["run", "--bseline", "x"], "No such option"),
+        (["run", "--kv-memory", "much"], "is no size"),
+        (["run", "--model-args", "a"], "is not key=value"),
+        (["run", "--baseline", "org/m"], "tasks"),
+        (["run", "--compressed", "org/m:w9a9"], "unknown scheme 'w9a9'"),
+        (["run", "nowhere.yaml"], "cannot read the spec"),
+        (["gate"], "--decide"),
+        (["gate", "--decide", "point"], "no complete run"),
+        (["gate", "--decide", "point", "--task", "gsm8k=much"], "no number"),
+        (["card", "no-such-run"], "no run 'no-such-run'"),
+    ],
+)
+def test_mistakes_end_with_2_and_a_hint(args: list[str], says: str, capsys, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert invoke(args) == 2
+    assert says in capsys.readouterr().err
+    assert not list(tmp_path.iterdir()), "a mistake leaves nothing behind"
+
+
+def test_internal_error_is_70_and_says_what_is_safe(monkeypatch, capsys):
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("made up")
+
+    monkeypatch.setattr("evalcard.results.runs.find_run", broken)
+    assert invoke(["card"]) == 70
+    error = capsys.readouterr().err
+    assert "made up" in error and "the same command resumes it" in error
+
+
+def test_interrupt_is_130(monkeypatch, capsys):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("evalcard.results.runs.find_run", interrupted)
+    assert invoke(["card"]) == 130
+    assert "resumes" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    done = subprocess.run(f"{sys.executable} -m evalcard list | head -n 1", shell=True, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr and done.stdout.strip()

@@ -1,0 +1,90 @@
+"""Generation arguments by the harness's rules."""
+
+from typing import Any
+
+import pytest
+
+from evalcard.errors import UserError
+from evalcard.tasks.decoding import decoding_of, in_words
+
+
+def decoded(arguments: dict[str, Any], **options: Any) -> Any:
+    given = {"eos_text": "</s>", "max_new_tokens": None, "seed": 9} | options
+    return decoding_of("t", arguments, **given)
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        ("Q:", ("Q:", "</s>")),
+        (["a", "", "</s>", "a"], ("a", "</s>")),
+        (None, ("</s>",)),
+    ],
+)
+def test_a_scalar_until_is_one_string_and_eos_always_stops(until: Any, expected: tuple[str, ...]):
+    assert decoded({"until": until}).until == expected
+
+
+def test_no_eos_text():
+    assert decoded({"until": ["x"]}, eos_text=None).until == ("x",)
+
+
+@pytest.mark.parametrize("until", [[1], [None], 7])
+def test_until_must_be_text(until: Any):
+    with pytest.raises((UserError, TypeError)):
+        decoded({"until": until})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_greedy"),
+    [
+        ({}, True),
+        ({"do_sample": False, "temperature": 1.0}, True),
+        ({"do_sample": True, "temperature": 0.0}, True),
+        ({"do_sample": True}, True),
+        ({"do_sample": True, "temperature": 0.6}, False),
+        ({"temperature": 0.6}, False),
+        ({"temperature": "0.0"}, True),
+    ],
+)
+def test_when_answers_are_sampled(arguments: dict[str, Any], is_greedy: bool):
+    from lm_eval.models.utils import normalize_gen_kwargs
+
+    assert decoded(arguments).is_greedy is is_greedy
+    theirs = normalize_gen_kwargs(arguments)
+    assert (not theirs["do_sample"] or float(theirs.get("temperature", 0.0)) == 0.0) is is_greedy
+
+
+def test_sampling_parameters_enter_only_when_sampling():
+    arguments = {"top_p": 0.9, "top_k": 20, "min_p": 0.1, "temperature": 0.7}
+    found = decoded({**arguments, "do_sample": True})
+    assert (found.temperature, found.top_p, found.top_k, found.min_p, found.seed) == (0.7, 0.9, 20, 0.1, 9)
+    greedy = decoded({**arguments, "do_sample": False})
+    assert (greedy.temperature, greedy.top_p, greedy.top_k, greedy.seed) == (None, 1.0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, 256),
+        ({"max_new_tokens": 9, "max_gen_toks": 5}, 5),
+        ({"max_tokens": "7"}, 7),
+        ({"max_completion_tokens": 3}, 3),
+    ],
+)
+def test_length(arguments: dict[str, Any], expected: int):
+    from lm_eval.models.utils import normalize_gen_kwargs
+
+    assert decoded(arguments).max_tokens == expected == normalize_gen_kwargs(arguments)["max_gen_toks"]
+    assert decoded(arguments, max_new_tokens=11).max_tokens == 11
+
+
+def test_what_cannot_be_honoured_is_refused():
+    assert decoded({"num_beams": 1, "repetition_penalty": 1.0, "use_cache": True}).is_greedy
+    with pytest.raises(UserError, match="num_beams=10"):
+        decoded({"num_beams": 10})
+
+
+def test_words():
+    assert in_words(None) == "scored" and in_words(decoded({})) == "greedy"
+    assert in_words(decoded({"temperature": 0.6, "top_p": 0.95})) == "sampled, temperature 0.6, top-p 0.95, seed 9"

@@ -1,0 +1,129 @@
+"""From a spec to items: what is said, what is refused, what two models share."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalcard.errors import UserError
+from evalcard.tasks import prepare as module
+from evalcard.tasks.prepare import gather, prepare, prepare_tasks
+
+
+def copy_of(folder: Path, target: Path, **files: dict[str, Any]) -> str:
+    shutil.copytree(folder, target)
+    for name, values in files.items():
+        path = target / f"{name}.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    return str(target)
+
+
+def test_everything_is_there(toy_spec: Callable[..., Any]):
+    ready = prepare(toy_spec("toy_all", "toy_texts"))
+    assert [task.name for task in ready.tasks] == ["toy_colours", "toy_shapes", "toy_sums", "toy_texts"]
+    assert [row.name for row in ready.rows] == ["toy_mc", "toy_sums", "toy_texts"]
+    assert ready.num_samples == 5 + 9 + 12 + 4 == sum(map(len, ready.items.values()))
+    records = {task.name: task.record for task in ready.tasks}
+    assert records["toy_sums"].decoding == "greedy" and records["toy_shapes"].decoding == "scored"
+    assert records["toy_sums"].source == "file" and records["toy_sums"].num_fewshot == 3
+    assert records["toy_sums"].version == "3.0" and records["toy_sums"].selection == "all"
+    assert ready.limits.max_model_len == 512 and ready.prompt_tokens > 1000
+
+
+def test_a_subset_is_the_beginning_of_the_whole(toy_spec: Callable[..., Any]):
+    whole, part = prepare(toy_spec("toy_all")), prepare(toy_spec("toy_all", limit_per_subtask=6))
+    assert [(name, len(items)) for name, items in part.items.items()] == [
+        ("toy_colours", 5), ("toy_shapes", 6), ("toy_sums", 6)]  # fmt: skip
+    assert all(part.items[name] == whole.items[name][:6] for name in part.items)
+    record = next(task.record for task in part.tasks if task.name == "toy_sums")
+    assert (record.items_selected, record.items_total, record.selection) == (6, 12, "first 6")
+
+
+def test_two_equal_tokenizers_are_encoded_once(
+    toy_spec: Callable[..., Any], tokenizer_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    other = copy_of(tokenizer_folder, tmp_path / "small")
+    calls = []
+    plain = module.encode_items
+    monkeypatch.setattr(module, "encode_items", lambda *a: calls.append(a[0]) or plain(*a))
+    ready = prepare(toy_spec("toy_sums", compressed=[other]))
+    assert calls == ["toy_sums"] and len(ready.tokenizers) == 2 and ready.notes == ()
+
+
+def test_other_prompts_are_refused_before_anything_loads(
+    toy_spec: Callable[..., Any], tokenizer_folder: Path, tmp_path: Path
+):
+    other = copy_of(tokenizer_folder, tmp_path / "small", tokenizer={"post_processor": None})
+    with pytest.raises(UserError, match="read different prompts, first in task toy_sums, item 0, at token 0"):
+        prepare(toy_spec("toy_sums", compressed=[other]))
+
+
+def test_another_digest_with_equal_prompts_passes(toy_spec: Callable[..., Any], tokenizer_folder: Path, tmp_path: Path):
+    decoder = {"decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}}
+    other = copy_of(tokenizer_folder, tmp_path / "small", tokenizer=decoder)
+    ready = prepare(toy_spec("toy_sums", compressed=[other]))
+    assert len({tokenizer.digest for tokenizer in ready.tokenizers.values()}) == 2
+
+
+def test_templates_matter_only_with_chat(toy_spec: Callable[..., Any], tokenizer_folder: Path, tmp_path: Path):
+    other = copy_of(tokenizer_folder, tmp_path / "small")
+    (tmp_path / "small" / "chat_template.jinja").write_text("other{{ messages[0]['content'] }}")
+    prepare(toy_spec("toy_sums", compressed=[other]))
+    with pytest.raises(UserError, match="read different prompts"):
+        prepare(toy_spec("toy_sums", compressed=[other], chat_template=True))
+
+
+def test_no_template(toy_spec: Callable[..., Any], tokenizer_folder: Path, tmp_path: Path):
+    other = copy_of(tokenizer_folder, tmp_path / "small")
+    (tmp_path / "small" / "chat_template.jinja").unlink()
+    with pytest.raises(UserError, match="small has no chat template"):
+        prepare(toy_spec("toy_sums", compressed=[other], chat_template=True))
+
+
+def test_chat_turns_reach_the_ids(toy_spec: Callable[..., Any]):
+    ready = prepare(toy_spec("toy_sums", chat_template=True, fewshot_as_multiturn=True, system="Be brief."))
+    request = ready.items["toy_sums"][0].requests[0]
+    assert request.prompt.count("<|user|>") == 4 and request.prompt.count("<|assistant|>") == 4
+    assert request.prompt.startswith("<s><|system|>Be brief.") and request.prompt_ids.count(0) == 1
+    assert ready.tasks[0].record.chat_template
+
+
+def test_the_shortest_model_and_all_stop_ids_hold_for_each(
+    toy_spec: Callable[..., Any], tokenizer_folder: Path, tmp_path: Path
+):
+    changes = {"config": {"max_position_embeddings": 300}, "generation_config": {"eos_token_id": [9]}}
+    other = copy_of(tokenizer_folder, tmp_path / "small", **changes)
+    ready = prepare(toy_spec("toy_sums", compressed=[other]))
+    assert ready.limits.max_model_len == 300
+    assert ready.items["toy_sums"][0].requests[0].stop_ids == (1, 2, 9)
+    assert any("end answers with different tokens" in note for note in ready.notes)
+    assert prepare(toy_spec("toy_sums", compressed=[other], max_model_len=400)).limits.max_model_len == 400
+
+
+def test_a_prompt_that_does_not_fit(toy_spec: Callable[..., Any]):
+    with pytest.raises(UserError, match="12 of 12 prompts do not fit the model's 20 tokens: item 0"):
+        prepare(toy_spec("toy_sums", max_model_len=20))
+
+
+def test_notes(toy_spec: Callable[..., Any]):
+    notes = prepare(toy_spec("toy_sums", "toy_texts", num_fewshot=1)).notes
+    assert any("1 shots instead of its own 3" in note for note in notes)
+    assert any("word_perplexity is no mean" in note for note in notes)
+
+
+def test_notes_of_many_tasks_are_one():
+    notes = [f"t{i}: zero-shot" for i in range(5)] + ["t0: other", "no task here", "t1: zero-shot"]
+    assert gather(notes) == ["t0, t1, t2 and 2 more: zero-shot", "t0: other", "no task here"]
+
+
+def test_the_tokenizer_may_be_named_apart(toy_spec: Callable[..., Any], tokenizer_folder: Path):
+    spec = toy_spec("toy_sums", baseline={"source": "http://host/v1", "args": {"tokenizer": str(tokenizer_folder)}})
+    assert prepare(spec).num_samples == 12
+
+
+def test_tasks_alone_need_no_model(toy_spec: Callable[..., Any]):
+    tasks, rows, notes = prepare_tasks(toy_spec("toy_mc", baseline="no/such-model"))
+    assert [task.name for task in tasks] == ["toy_colours", "toy_shapes"] and rows[0].rule == "size" and not notes

@@ -1,0 +1,235 @@
+"""One model's evaluation: stored answers, one call, one line each, nothing lost, nothing mixed up."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalcard.backends.backend import ChoiceAnswer, Identity, ItemAnswer
+from evalcard.evaluate import evaluate
+from evalcard.results.index import AnswerIndex
+from evalcard.results.store import RunFolder
+from evalcard.samples import answer_of, make_sample, prompt_tokens, sample_key
+from evalcard.tasks.prepare import Prepared, prepare
+
+
+@pytest.fixture(scope="module")
+def spec(toys: Any, tokenizer_folder: Path) -> Any:
+    from evalcard.spec import make_spec
+
+    names = [toys.path("toy_mc"), toys.path("toy_sums")]
+    return make_spec({"baseline": str(tokenizer_folder), "tasks": names, "data_root": str(toys.data_root)})
+
+
+@pytest.fixture(scope="module")
+def prepared(spec: Any) -> Prepared:
+    return prepare(spec)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[RunFolder]:
+    with RunFolder.open(tmp_path, "run") as made:
+        yield made
+
+
+@pytest.fixture
+def run(spec: Any, prepared: Prepared, folder: RunFolder, fake_backend: Callable) -> Callable[..., Any]:
+    def start(backend: Any, index: Any = None, **options: Any) -> Any:
+        given = {"spec": spec, "model": spec.baseline, "slug": "m", "prepared": prepared, "folder": folder} | options
+        return evaluate(backend=backend, index=index, **given)
+
+    return start
+
+
+def test_a_whole_run(run: Callable, fake_backend: Callable, folder: RunFolder, prepared: Prepared):
+    backend = fake_backend()
+    found = run(backend)
+    assert backend.calls == 1 and len(backend.asked) == prepared.num_samples == 26
+    assert {name: len(samples) for name, samples in found.samples.items()} == {
+        "toy_colours": 5, "toy_shapes": 9, "toy_sums": 12}  # fmt: skip
+    assert [s.item_id for s in found.samples["toy_sums"]] == list(range(12))
+    assert [v.outcome for v in found.verdicts["toy_shapes"]].count("correct") == 3  # the first choice is right
+    assert [v.extracted for v in found.verdicts["toy_sums"]] == ["86"] * 12
+    assert folder.read_verdicts("m", "toy_sums") == list(found.verdicts["toy_sums"])
+    assert list(folder.journal("m", "toy_shapes").read().values())[::-1] == list(found.samples["toy_shapes"])
+    assert {(p.task, p.expected, p.done, p.reused) for p in found.progress} == {
+        ("toy_colours", 5, 5, 0), ("toy_shapes", 9, 9, 0), ("toy_sums", 12, 12, 0)}  # fmt: skip
+
+
+def test_the_models_record(run: Callable, fake_backend: Callable, spec: Any, prepared: Prepared):
+    record = run(fake_backend()).model
+    assert (record.role, record.slug, record.weights_digest, record.numerics) == ("baseline", "m", "w0", "fake")
+    assert record.name == Path(spec.baseline.source).name and record.hub_id is None
+    assert record.tokenizer_digest == prepared.tokenizer(spec, spec.baseline).digest and record.template_digest is None
+    assert (record.bits_per_weight, record.weight_bytes, record.num_parameters) == (4.25, 1000, None)
+    assert run(fake_backend(), role="compressed").model.role == "compressed"
+
+
+class TestResume:
+    def test_an_interrupted_run_goes_on(self, run: Callable, fake_backend: Callable, folder: RunFolder):
+        with pytest.raises(KeyboardInterrupt):
+            run(fake_backend(stop_after=7))
+        stored = sum(len(folder.journal("m", name).read()) for name in ("toy_colours", "toy_shapes", "toy_sums"))
+        assert stored == 7 and not folder.has_verdicts("m", "toy_sums")
+        second = fake_backend()
+        found = run(second)
+        assert len(second.asked) == 19 and sum(p.reused for p in found.progress) == 7
+        third = fake_backend()
+        again = run(third)
+        assert third.calls == 0 and again.samples == found.samples and again.verdicts == found.verdicts
+        assert again.model.bits_per_weight is None
+
+    def test_an_interrupted_run_equals_an_uninterrupted_one(
+        self, run: Callable, fake_backend: Callable, tmp_path: Path
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            run(fake_backend(stop_after=11))
+        resumed = run(fake_backend())
+        with RunFolder.open(tmp_path, "other") as other:
+            whole = run(fake_backend(), folder=other)
+        assert resumed.samples == whole.samples and resumed.verdicts == whole.verdicts
+
+    def test_fresh_takes_nothing(self, run: Callable, fake_backend: Callable, spec: Any):
+        run(fake_backend())
+        backend = fake_backend()
+        found = run(backend, spec=spec.model_copy(update={"fresh": True}))
+        assert len(backend.asked) == 26 and sum(p.reused for p in found.progress) == 0
+
+    def test_errors_are_tried_again(self, run: Callable, fake_backend: Callable):
+        broken = ItemAnswer("error", choices=tuple(ChoiceAnswer(None, 1, False) for _ in range(4)))
+        plain = fake_backend().answer_of
+        first = run(fake_backend(answer_of=lambda item: broken if item.item_id == 3 and item.task == "toy_shapes"
+                                 else plain(item)))  # fmt: skip
+        assert first.verdicts["toy_shapes"][3].outcome == "error"
+        second = fake_backend()
+        found = run(second)
+        assert [(i.task, i.item_id) for i in second.asked] == [("toy_shapes", 3)]
+        assert found.verdicts["toy_shapes"][3].outcome == "wrong"
+
+    def test_another_models_weights_take_nothing(self, run: Callable, fake_backend: Callable):
+        run(fake_backend())
+        other = fake_backend(weights="w1")
+        run(other)
+        assert len(other.asked) == 26
+
+
+class TestReuse:
+    def test_earlier_runs_are_paid_for_once(self, run: Callable, fake_backend: Callable, tmp_path: Path, spec: Any):
+        first = run(fake_backend())
+        with RunFolder.open(tmp_path, "second") as second:
+            backend = fake_backend()
+            found = run(backend, folder=second, index=AnswerIndex.scan([tmp_path], skip=second.path), slug="n")
+            assert backend.calls == 0 and sum(p.reused for p in found.progress) == 26
+            assert found.samples == first.samples
+            assert len(second.journal("n", "toy_sums").read()) == 12
+
+    def test_no_weights_digest_no_reuse_across_runs(self, run: Callable, fake_backend: Callable, tmp_path: Path):
+        run(fake_backend(weights=None))
+        with RunFolder.open(tmp_path, "second") as second:
+            backend = fake_backend(weights=None)
+            run(backend, folder=second, index=AnswerIndex.scan([tmp_path], skip=second.path))
+            assert len(backend.asked) == 26
+            again = fake_backend(weights=None)
+            run(again, folder=second, index=AnswerIndex.scan([tmp_path], skip=second.path))
+            assert again.calls == 0
+
+
+def test_equal_items_are_answered_once_and_stored_each(
+    run: Callable, fake_backend: Callable, prepared: Prepared, folder: RunFolder
+):
+    """MMLU holds exact duplicates."""
+    items = prepared.items["toy_shapes"]
+    twin = replace(items[0], item_id=8)
+    doubled = replace(prepared, items=prepared.items | {"toy_shapes": (*items[:8], twin)})
+    backend = fake_backend()
+    found = run(backend, prepared=doubled)
+    assert len(backend.asked) == 25 and len(found.samples["toy_shapes"]) == 9
+    first, last = found.samples["toy_shapes"][0], found.samples["toy_shapes"][8]
+    assert first.key == last.key and (first.item_id, last.item_id) == (0, 8)
+    assert len(folder.journal("m", "toy_shapes").read()) == 9
+
+
+class TestBackendsThatMisbehave:
+    def test_an_item_left_out(self, run: Callable, fake_backend: Callable):
+        backend = fake_backend()
+        plain = backend.answer
+        backend.answer = lambda items, on_answer: plain(items[1:], on_answer)
+        with pytest.raises(AssertionError, match="left items unanswered"):
+            run(backend)
+
+    def test_an_item_answered_twice(self, run: Callable, fake_backend: Callable):
+        backend = fake_backend()
+        plain = backend.answer
+        backend.answer = lambda items, on_answer: plain([*items, items[0]], on_answer)
+        with pytest.raises(AssertionError, match="answered twice"):
+            run(backend)
+
+    def test_choices_missing(self, run: Callable, fake_backend: Callable):
+        with pytest.raises(AssertionError):
+            run(fake_backend(answer_of=lambda item: ItemAnswer("stop", choices=(ChoiceAnswer(-1.0, 1, True),))))
+
+
+class TestKey:
+    IDENTITY = Identity("w", "n")
+
+    def key(self, item: Any, identity: Identity = IDENTITY, tokenizer: str = "t") -> str:
+        return sample_key(item, identity, tokenizer)
+
+    def test_names_nothing_that_does_not_matter(self, prepared: Prepared):
+        item = prepared.items["toy_sums"][0]
+        for same in (
+            replace(item, task="other"),
+            replace(item, item_id=99),
+            replace(item, item_hash="x"),
+            replace(item, repeat=3),
+            self.decoded(item, seed=5, top_p=0.5),
+        ):
+            assert self.key(same) == self.key(item)
+
+    def test_names_what_matters(self, prepared: Prepared):
+        item = prepared.items["toy_sums"][0]
+        request = item.requests[0]
+        others = [
+            self.key(item, Identity("w2", "n")),
+            self.key(item, Identity(None, "n")),
+            self.key(item, Identity("w", "n2")),
+            self.key(item, tokenizer="t2"),
+            self.key(replace(item, prompt_hash="p")),
+            self.key(replace(item, requests=(replace(request, stop_ids=(1,)),))),
+            self.key(self.decoded(item, max_tokens=512)),
+            self.key(self.decoded(item, until=("x",))),
+            self.key(self.decoded(item, temperature=0.5)),
+        ]
+        assert len({*others, self.key(item)}) == 10
+
+    def test_sampling_is_addressed(self, prepared: Prepared):
+        item = self.decoded(prepared.items["toy_sums"][0], temperature=0.5)
+        others = [
+            replace(item, repeat=1),
+            replace(item, item_hash="x"),
+            self.decoded(item, seed=5),
+            self.decoded(item, top_p=0.5),
+            self.decoded(item, top_k=5),
+            self.decoded(item, min_p=0.5),
+        ]
+        assert len({self.key(one) for one in (item, *others)}) == 7
+
+    @staticmethod
+    def decoded(item: Any, **changes: Any) -> Any:
+        request = item.requests[0]
+        return replace(item, requests=(replace(request, decoding=replace(request.decoding, **changes)),))
+
+
+def test_a_sample_becomes_the_same_answer(prepared: Prepared):
+    scored, generated = prepared.items["toy_shapes"][0], prepared.items["toy_sums"][0]
+    answers = [
+        (scored, ItemAnswer("stop", choices=tuple(ChoiceAnswer(-float(i), 1, not i) for i in range(4)))),
+        (generated, ItemAnswer("length", text="x", token_ids=(3, 4), output_tokens=2, timings=(("seconds", 0.5),))),
+    ]
+    for item, answer in answers:
+        sample = make_sample(item, "k", "1.0", answer)
+        assert answer_of(sample) == answer and sample.prompt_tokens == prompt_tokens(item)
+    assert [choice.text for choice in make_sample(scored, "k", "1", answers[0][1]).choices or []] == [
+        " A", " B", " C", " D"]  # fmt: skip

@@ -1,0 +1,1 @@
+"""What the bundled demo model is made of: a small world, stories, sums, a vocabulary and a training loop."""
