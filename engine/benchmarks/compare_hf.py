@@ -11,7 +11,6 @@ import csv
 import datetime
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
@@ -60,7 +59,9 @@ def peer_seconds(args: argparse.Namespace, batch: int, limit: int | None) -> flo
 def our_seconds(args: argparse.Namespace, limit: int | None) -> float:
     with tempfile.TemporaryDirectory() as scratch:
         command = [
-            shutil.which("evalcard", path=str(Path(sys.executable).parent)) or "evalcard",
+            sys.executable,
+            "-m",
+            "evalcard",
             "run",
             "--baseline",
             str(args.model),
