@@ -125,6 +125,13 @@ class RunSpec(Strict):
     def _one_model(cls, value: Any) -> Any:
         return parse_model(value) if isinstance(value, str) else value
 
+    @field_validator("base_model")
+    @classmethod
+    def _hub_id(cls, value: str | None) -> str | None:
+        if value is not None and (not _HUB_ID.fullmatch(value) or Path(value).exists()):
+            raise ValueError("the card needs a Hub id such as org/name, never a folder")
+        return value
+
     @field_validator("compressed", mode="before")
     @classmethod
     def _many_models(cls, value: Any) -> Any:

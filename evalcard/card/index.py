@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from evalcard.card import numbers
 from evalcard.card.settings import Settings, settings_of
 from evalcard.card.tables import categories, is_percent, row_view, score_of
-from evalcard.card.view import Headline, ModelView, clean, flips_view, headline, model_view
+from evalcard.card.view import Headline, ModelView, base_model, clean, flips_view, headline, model_view
 from evalcard.results.records import ComparedRow, Comparison, Finding, RunRecord
 
 
@@ -40,6 +40,8 @@ class IndexView:
     """All the index says."""
 
     baseline: ModelView
+    base_model: str | None
+    """Hub id of the model that was compressed; None where it is not known or nothing was compressed."""
     lines: tuple[ModelLine, ...]
     categories: tuple[str, ...]
     scores: tuple[ScoreLine, ...]
@@ -57,6 +59,7 @@ def index_view(run: RunRecord, comparison: Comparison) -> IndexView:
     slugs = [model.slug for model in run.models[1:]]
     return IndexView(
         baseline=model_view(run.models[0]),
+        base_model=base_model(run) if slugs else None,
         lines=tuple(_model_line(run, comparison, slug) for slug in slugs),
         categories=tuple(categories(comparison)),
         scores=tuple(_score_line(run, comparison, row, slugs) for row in _rows(comparison)),

@@ -1,8 +1,9 @@
 """The front matter of a card, as the Hub reads it: only known keys, never a path, never a number that is none."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from evalcard.card.index import IndexView
 from evalcard.card.paths import without_paths
 from evalcard.card.settings import row_settings
 from evalcard.card.tables import metric, score_of, shots, tasks_of
@@ -16,17 +17,32 @@ _METRIC_TYPES = {"acc": "accuracy"}
 
 def front_matter(run: RunRecord, comparison: Comparison, view: CardView) -> str:
     """YAML between the two ``---`` lines, without them; ends with a newline."""
+    return _yaml(metadata(run, comparison, view))
+
+
+def index_front_matter(view: IndexView) -> str:
+    """Front matter of a page with several models: no ``model-index``, as the Hub takes the results of one model."""
+    schemes = [line.model.scheme for line in view.lines if line.model.scheme]
+    return _yaml(_common(view.base_model, schemes))
+
+
+def _yaml(data: dict[str, Any]) -> str:
     import yaml
 
-    return yaml.safe_dump(metadata(run, comparison, view), sort_keys=False, allow_unicode=True, width=10_000)
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def _common(base_model: str | None, schemes: Sequence[str]) -> dict[str, Any]:
+    data: dict[str, Any] = {"library_name": "transformers", "pipeline_tag": TASK_TYPE}
+    if base_model:
+        data |= {"base_model": base_model, "base_model_relation": "quantized"}
+    data["tags"] = ["evalcard", *dict.fromkeys(schemes)]
+    return data
 
 
 def metadata(run: RunRecord, comparison: Comparison, view: CardView) -> dict[str, Any]:
     """Keys of the Hub's model card specification. The licence is not known here, so there is none."""
-    data: dict[str, Any] = {"library_name": "transformers", "pipeline_tag": TASK_TYPE}
-    if view.base_model:
-        data |= {"base_model": view.base_model, "base_model_relation": "quantized"}
-    data["tags"] = ["evalcard", *([view.model.scheme] if view.model.scheme else [])]
+    data = _common(view.base_model, [view.model.scheme] if view.model.scheme else [])
     results = [] if view.blockers else model_index_results(run, comparison, view.model.slug)
     if results:
         data["model-index"] = [{"name": view.model.title, "results": results}]

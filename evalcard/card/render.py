@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from evalcard.card.charts import chart_bars, scores_png
 from evalcard.card.index import index_view
-from evalcard.card.metadata import front_matter
+from evalcard.card.metadata import front_matter, index_front_matter
 from evalcard.card.view import CardView, card_view
 from evalcard.errors import UserError
 from evalcard.resources import card_templates
@@ -63,7 +63,8 @@ def write_cards(folder: CardFolder, run: RunRecord, comparison: Comparison) -> l
         top = card.text(environment, folder=place)
     else:
         links = {card.view.model.slug: f"{place}README.md" for place, card in cards.items()}
-        top = _render(environment, INDEX_TEMPLATE, {"index": index_view(run, comparison), "links": links})
+        view = index_view(run, comparison)
+        top = _render(environment, INDEX_TEMPLATE, {"index": view, "links": links, "front": index_front_matter(view)})
     return [folder.write_text("README.md", top), *written]
 
 

@@ -27,7 +27,7 @@ def print_outcome(outcome: "Outcome", console: Console | None = None) -> None:
     """The comparison, what is wrong with it, and where the card lies."""
     console = console or Console()
     console.print(_comparison_table(outcome.run, outcome.comparison))
-    for line in _reasons(outcome.run, outcome.comparison):
+    for line in _reasons(outcome.comparison):
         console.print(line, style="dim", highlight=False)
     _print_findings(outcome.comparison.health, console)
     console.print(f"Card: {outcome.card}", highlight=False, soft_wrap=True, markup=False)
@@ -39,7 +39,7 @@ def _comparison_table(run: RunRecord, comparison: Comparison) -> Table:
     table.add_column("Items", justify="right")
     table.add_column("Model", overflow="fold")
     table.add_column("Score", justify="right", no_wrap=True)
-    table.add_column("Recovery", justify="right", no_wrap=True)
+    table.add_column("Recovery %", justify="right", no_wrap=True)
     table.add_column("Lost", justify="right")
     table.add_column("Gained", justify="right")
     labels = {model.slug: model.scheme or model.name for model in run.models}
@@ -55,22 +55,23 @@ def _comparison_table(run: RunRecord, comparison: Comparison) -> Table:
 
 
 def _score(score: ScoreRecord) -> str:
-    error = f" ± {100 * score.stderr:.1f}" if score.stderr is not None else ""
-    return f"{100 * score.score:.1f}{error}"
+    error = f" ± {100 * score.stderr:.2f}" if score.stderr else ""
+    return f"{100 * score.score:.2f}{error}"
 
 
 def _cells(one: CompressedScore) -> tuple[str, str, str, str]:
-    recovery = f"{one.recovery.value:.1f} %" if one.recovery else DASH
+    recovery = f"{one.recovery.value:.2f}" if one.recovery else DASH
     flips = ["" if count is None else str(count) for count in (one.lost, one.gained)]
     return _score(ScoreRecord(score=one.score, stderr=one.stderr)), recovery, flips[0], flips[1]
 
 
-def _reasons(run: RunRecord, comparison: Comparison) -> list[str]:
-    """Why a recovery is a dash, once for each row and reason."""
+def _reasons(comparison: Comparison) -> list[str]:
+    """Why a recovery is a dash, once for each row and reason, unless a finding says it already."""
+    found = " ".join(finding.finding for finding in comparison.health)
     seen: dict[str, None] = {}
     for row in (*comparison.tasks, *comparison.averages):
         for one in row.compressed:
-            if one.reason:
+            if one.reason and one.reason not in found:
                 seen[f"{DASH} {_row_name(row, comparison)}: {one.reason}"] = None
     return list(seen)
 
@@ -80,10 +81,14 @@ def _row_name(row: ComparedRow, comparison: Comparison) -> str:
 
 
 def _print_findings(findings: list[Finding], console: Console) -> None:
+    """Findings that ask for the same thing stand together, so that the advice is read once."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
     for one in findings:
-        style = _STYLES[one.severity]
-        console.print(f"[{style}]{one.severity}[/] {escape(one.where)}: {escape(one.finding)} {escape(one.advice)}",
-                      highlight=False)  # fmt: skip
+        groups.setdefault((one.severity, one.advice), []).append(one)
+    for (severity, advice), group in groups.items():
+        console.print(f"[{_STYLES[severity]}]{severity}[/] {escape(advice)}", highlight=False)
+        for one in group:
+            console.print(f"  {escape(one.where)}: {escape(one.finding)}", highlight=False)
 
 
 def print_verdict(verdict: "GateVerdict", console: Console | None = None) -> None:

@@ -158,7 +158,7 @@ class ModelRecord(Record):
     bits_per_weight: float | None = None
     """Measured over the weights of the linears."""
     weight_bytes: int | None = None
-    """Bytes of all weights as held in memory."""
+    """Bytes of all weights as the scheme stores them, a tied head once."""
     num_parameters: int | None = None
 
 

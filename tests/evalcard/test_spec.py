@@ -51,6 +51,12 @@ def test_all_faults_in_one_message():
     assert "limit_per_subtask" in str(caught.value) and "'x'" in str(caught.value)
 
 
+@pytest.mark.parametrize("text", ["/data/models/llama", "llama", "a/b/c", "."])
+def test_a_base_model_is_a_hub_id(text: str):
+    with pytest.raises(UserError, match="base_model.*never a folder"):
+        make_spec({"baseline": "org/m", "tasks": "a", "base_model": text})
+
+
 def test_no_tasks_is_an_error():
     with pytest.raises(UserError, match="tasks"):
         make_spec({"baseline": "org/m", "tasks": ","})

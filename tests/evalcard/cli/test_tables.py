@@ -1,0 +1,79 @@
+"""What a person reads at the end of a run."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from evalcard.cli.tables import print_outcome, print_verdict
+from evalcard.gate import GateVerdict
+from evalcard.results.records import (
+    ComparedRow,
+    Comparison,
+    CompressedScore,
+    Finding,
+    ModelRecord,
+    RecoveryRecord,
+    RunRecord,
+    ScoreRecord,
+)
+from evalcard.run import Outcome
+
+
+def model(slug: str, role: str, scheme: str | None) -> ModelRecord:
+    empty = dict.fromkeys(("hub_id", "revision", "weights_digest", "template_digest", "numerics"))
+    return ModelRecord(slug=slug, role=role, name="m", scheme=scheme, tokenizer_digest="t", **empty)
+
+
+def run_record() -> RunRecord:
+    empty = {"asked": {}, "resolved": {}, "versions": {}, "hardware": {}, "tasks": [], "rows": [], "progress": []}
+    models = [model("m", "baseline", None), model("m-w8a8", "compressed", "w8a8")]
+    times = {"created": "2026-01-01", "finished": None}
+    return RunRecord(schema=1, name="r", models=models, seed=1, command=[], git=None, **times, **empty)
+
+
+def row(task: str, recovery: float | None, reason: str | None = None) -> ComparedRow:
+    compressed = CompressedScore(
+        model="m-w8a8", scheme="w8a8", score=0.5, stderr=0.01, reason=reason, lost=3, gained=1, mcnemar_p=0.6,
+        recovery=None if recovery is None else RecoveryRecord(value=recovery),
+    )  # fmt: skip
+    return ComparedRow(task=task, metric="acc", n=100, baseline=ScoreRecord(score=1.0, stderr=0.0),
+                       compressed=[compressed], chance=0.25, category="Knowledge", tasks=[task])  # fmt: skip
+
+
+@pytest.fixture
+def shown() -> str:
+    rows = [row("mmlu_a_rather_long_subject_name_indeed", 99.96), row("[odd]", None, "the baseline scores 0")]
+    health = [
+        Finding(
+            finding="No recovery: the baseline scores 0.", severity="blocker", where="[odd]", advice="Use more items."
+        ),
+        Finding(finding="No recovery at all.", severity="blocker", where="other", advice="Use more items."),
+    ]
+    comparison = Comparison(schema=1, run="r", tasks=rows, averages=[], health=health, verdict=None)
+    out = io.StringIO()
+    print_outcome(Outcome(run_record(), comparison, Path("results/r/README.md")), Console(file=out, width=80))
+    return out.getvalue()
+
+
+def test_fits_80_columns(shown: str):
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_says_scores_recovery_and_flips(shown: str):
+    assert "100.00 │" in shown and "50.00 ± 1.00" in shown and "99.96" in shown
+    assert "[odd]" in shown, "names are no mark-up"
+
+
+def test_a_reason_is_said_once_and_advice_once(shown: str):
+    assert shown.count("the baseline scores 0") == 1
+    assert shown.count("Use more items.") == 1
+
+
+def test_the_verdict_and_its_reasons():
+    verdict = GateVerdict(outcome="CANNOT_JUDGE", exit_code=4, min_recovery=99.0, decide="point", models=[],
+                          reasons=["gsm8k [strict]: no recovery"])  # fmt: skip
+    out = io.StringIO()
+    print_verdict(verdict, Console(file=out, width=80))
+    assert out.getvalue().splitlines() == ["CANNOT JUDGE", "  gsm8k [strict]: no recovery"]

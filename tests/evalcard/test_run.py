@@ -1,0 +1,201 @@
+"""The whole job on the bundled model: from a spec to a card, again for free, and nothing loaded for bad input."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from evalcard.cli.main import invoke
+from evalcard.progress import Silent
+from evalcard.resources import demo_model
+from evalcard.run import Outcome, plan_run, run_plan, slugs
+from evalcard.spec import RunSpec, make_spec
+
+
+def spec_of(out: Path, **changes: object) -> RunSpec:
+    base = {"baseline": "@demo", "compressed": ["@demo:w4a16"], "tasks": "demo", "limit_per_subtask": 4}
+    return make_spec(base | {"out": str(out)} | changes)
+
+
+def execute(spec: RunSpec) -> Outcome:
+    return run_plan(plan_run(spec, Silent()), Silent(), command=["evalcard", "run"])
+
+
+def reused(outcome: Outcome) -> int:
+    return sum(step.reused for step in outcome.run.progress)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+    out = tmp_path_factory.mktemp("results")
+    return out, execute(spec_of(out))
+
+
+@pytest.fixture
+def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening an engine fails the test."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("weights were loaded")
+
+    monkeypatch.setattr("evalcard_engine.models.open_model", refuse)
+
+
+def test_a_run_leaves_what_the_docs_say(finished: tuple[Path, Outcome]):
+    out, outcome = finished
+    folder = out / outcome.run.name
+    for name in ("run.json", "comparison.json", "README.md", "models/evalcard-demo-w4a16/README.md"):
+        assert (folder / name).is_file(), name
+    for task in ("demo_knowledge", "demo_words", "demo_maths"):
+        assert (folder / "samples" / "evalcard-demo" / f"{task}.jsonl").read_bytes().count(b"\n") == 4
+    assert outcome.run.finished and reused(outcome) == 0
+    assert [row.task for row in outcome.comparison.tasks] == ["demo_knowledge", "demo_words", "demo_maths"]
+
+
+def test_front_matter_holds_no_path(finished: tuple[Path, Outcome]):
+    from huggingface_hub import ModelCard
+
+    _, outcome = finished
+    card = ModelCard.load(outcome.card)
+    assert "base_model" not in card.data.to_dict() and card.data.tags == ["evalcard", "w4a16"]
+    assert str(demo_model().parent) not in outcome.card.read_text(encoding="utf-8")
+
+
+def test_the_same_command_again_loads_no_weights(finished: tuple[Path, Outcome], no_weights: None):
+    out, first = finished
+    again = execute(spec_of(out))
+    assert reused(again) == 2 * 3 * 4
+    assert again.comparison == first.comparison
+    assert [model.bits_per_weight for model in again.run.models] == [m.bits_per_weight for m in first.run.models]
+    assert again.run.models[1].bits_per_weight == pytest.approx(4.125)
+
+
+def test_another_run_takes_equal_answers(finished: tuple[Path, Outcome], no_weights: None):
+    out, first = finished
+    smaller = execute(spec_of(out, tasks="demo_words", limit_per_subtask=2))
+    assert smaller.run.name != first.run.name and reused(smaller) == 4
+    assert smaller.run.models[0].weight_bytes == first.run.models[0].weight_bytes
+
+
+def test_reuse_takes_from_another_root_and_fresh_does_not(finished: tuple[Path, Outcome], tmp_path: Path):
+    out, _ = finished
+    taken = execute(spec_of(tmp_path / "a", tasks="demo_words", limit_per_subtask=2, reuse=(str(out),)))
+    assert reused(taken) == 4
+    fresh = execute(spec_of(tmp_path / "a", tasks="demo_words", limit_per_subtask=2, reuse=(str(out),), fresh=True))
+    assert reused(fresh) == 0 and fresh.comparison == taken.comparison
+
+
+def test_a_baseline_alone_has_scores_and_a_page(tmp_path: Path, finished: tuple[Path, Outcome]):
+    alone = execute(spec_of(tmp_path, compressed=(), reuse=(str(finished[0]),)))
+    assert alone.comparison.tasks[0].compressed == [] and alone.card.is_file()
+
+
+def test_equal_labels_get_slugs_of_their_own(tmp_path: Path):
+    for name in ("a", "b"):
+        (tmp_path / name / "model").mkdir(parents=True)
+    spec = make_spec(
+        {"baseline": str(tmp_path / "a" / "model"), "compressed": [str(tmp_path / "b" / "model")], "tasks": "demo"}
+    )
+    one, two = slugs(spec)
+    assert one != two and one.startswith("model-") and two.startswith("model-")
+
+
+def copy_of_demo(target: Path, without: str | None = None) -> Path:
+    shutil.copytree(demo_model(), target)
+    if without:
+        for path in target.glob(without):
+            path.unlink()
+    return target
+
+
+BAD = {
+    "unknown task": (lambda tmp: ["--tasks", "demo_wrds"], "demo_words"),
+    "unknown scheme": (lambda tmp: ["--compressed", "@demo:w8a9"], "w8a8"),
+    "missing folder": (lambda tmp: ["--baseline", "./nowhere", "--tasks", "demo"], "nowhere"),
+    "no config": (
+        lambda tmp: ["--baseline", str(copy_of_demo(tmp / "m", "config.json")), "--tasks", "demo"],
+        "config.json",
+    ),
+    "no tokenizer": (
+        lambda tmp: ["--baseline", str(copy_of_demo(tmp / "m", "tokenizer*")), "--tasks", "demo"],
+        "tokenizer",
+    ),
+    "no weights": (
+        lambda tmp: ["--baseline", str(copy_of_demo(tmp / "m", "*.safetensors")), "--tasks", "demo"],
+        "safetensors",
+    ),
+    "hub id while offline": (lambda tmp: ["--baseline", "org/no-such-model", "--tasks", "demo"], "org/no-such-model"),
+    "results folder is a file": (lambda tmp: ["--out", str(file_in(tmp))], "cannot write results"),
+}
+
+
+def file_in(folder: Path) -> Path:
+    path = folder / "file"
+    path.write_text("not a folder")
+    return path
+
+
+@pytest.mark.parametrize("case", list(BAD))
+def test_bad_input_ends_with_2_before_weights_load(case: str, tmp_path: Path, monkeypatch, capsys, no_weights: None):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    make_args, says = BAD[case]
+    assert invoke(["run", "--limit-per-subtask", "2", "--quiet", *make_args(tmp_path)]) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def test_other_token_ids_are_refused_with_the_first_difference(tmp_path: Path, capsys, no_weights: None):
+    other = copy_of_demo(tmp_path / "other")
+    path = other / "tokenizer.json"
+    data = json.loads(path.read_text(encoding="utf-8"))
+    vocab = data["model"]["vocab"]
+    words = [word for word in vocab if word.strip().isalpha() and len(word.strip()) > 2]
+    for one, two in zip(words[::2], words[1::2], strict=False):
+        vocab[one], vocab[two] = vocab[two], vocab[one]
+    path.write_text(json.dumps(data), encoding="utf-8")
+    code = invoke(["run", "--baseline", "@demo", "--compressed", str(other), "--tasks", "demo_words", "--out",
+                   str(tmp_path / "results"), "--quiet"])  # fmt: skip
+    error = capsys.readouterr().err
+    assert code == 2 and "demo_words" in error and "item" in error, error
+
+
+def test_a_task_that_cannot_be_compared_is_refused(monkeypatch, capsys, tmp_path: Path, no_weights: None):
+    task = tmp_path / "texts.yaml"
+    data = tmp_path / "data" / "acme" / "texts"
+    data.mkdir(parents=True)
+    (data / "test.jsonl").write_text('{"text": "one two three"}\n')
+    task.write_text(
+        "task: texts\ndataset_path: acme/texts\ntest_split: test\noutput_type: loglikelihood_rolling\n"
+        'doc_to_text: ""\ndoc_to_target: "{{text}}"\nmetric_list:\n  - metric: word_perplexity\n'
+    )
+    args = ["--tasks", str(task), "--data-root", str(tmp_path / "data"), "--out", str(tmp_path / "results")]
+    assert invoke(["run", "--baseline", "@demo", *args, "--quiet"]) == 2
+    assert "mean over items: texts (word_perplexity)" in capsys.readouterr().err
+
+
+def test_dry_run_writes_nothing_and_tells_the_counts(tmp_path: Path, capsys, no_weights: None):
+    assert invoke(["run", "--dry-run", "--json", "--limit-per-subtask", "3", "--out", str(tmp_path / "r")]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["answers_per_model"] == 9 and len(told["models"]) == 3
+    assert not (tmp_path / "r").exists()
+
+
+def test_json_is_the_comparison(finished: tuple[Path, Outcome], capsys):
+    out, outcome = finished
+    args = ["--compressed", "@demo:w4a16", "--limit-per-subtask", "4", "--out", str(out), "--json"]
+    assert invoke(["run", *args]) == 0
+    assert json.loads(capsys.readouterr().out)["tasks"] == outcome.comparison.model_dump(mode="json")["tasks"]
+
+
+def test_gate_after_a_run(finished: tuple[Path, Outcome], capsys):
+    out, outcome = finished
+    args = ["gate", outcome.run.name, "--decide", "point", "--out", str(out), "--json"]
+    code = invoke([*args, "--min-recovery", "0"])
+    verdict = json.loads(capsys.readouterr().out)
+    assert (
+        code == verdict["exit_code"] == {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "CANNOT_JUDGE": 4}[verdict["outcome"]]
+    )
+    assert invoke([*args, "--task", "no_such_task=90"]) == 2
