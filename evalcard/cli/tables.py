@@ -34,7 +34,7 @@ def print_outcome(outcome: "Outcome", console: Console | None = None) -> None:
 
 
 def _comparison_table(run: RunRecord, comparison: Comparison) -> Table:
-    table = Table(title=None, header_style="bold")
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
     table.add_column("Task", overflow="fold")
     table.add_column("Items", justify="right")
     table.add_column("Model", overflow="fold")
