@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from evalcard.errors import UserError
+from evalcard.errors import ComparisonRefused, UserError
 from evalcard.results.records import ComparedRow, Comparison, CompressedScore, Finding, Record
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "CANNOT_JUDGE"]
@@ -105,10 +105,19 @@ def judge(comparison: Comparison, spec: GateSpec) -> GateVerdict:
 
 
 def judge_run(out: Path, which: str, spec: GateSpec) -> GateVerdict:
-    """Judge the stored comparison of a run (see results/runs.py) and keep the verdict in its comparison.json."""
+    """Judge a stored run (see results/runs.py) and keep the verdict in its comparison.json.
+
+    Raises ComparisonRefused for a run that is incomplete.
+    """
     from evalcard.results.runs import find_run
 
     folder = find_run(out, which)
+    run = folder.read_run()
+    if run.finished is None:
+        raise ComparisonRefused(
+            f"the run {run.name} is incomplete, so there is nothing to judge. Give its `evalcard run` command again: "
+            "what was finished is stored."
+        )
     comparison = folder.read_comparison()
     verdict = judge(comparison, spec)
     folder.write_comparison(with_verdict(comparison, verdict))

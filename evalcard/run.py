@@ -12,16 +12,17 @@ from evalcard.backends.backend import Backend
 from evalcard.card.render import write_cards
 from evalcard.compare.comparison import compare_run
 from evalcard.errors import UserError
+from evalcard.gate import GateSpec, GateVerdict, judge_run
 from evalcard.progress import Progress
 from evalcard.results.index import AnswerIndex
 from evalcard.results.origin import git_state, hardware, versions
 from evalcard.results.records import SCHEMA, Comparison, ModelRecord, ProgressRecord, RunRecord
-from evalcard.results.runs import known_models, with_known_sizes
+from evalcard.results.runs import find_run, known_models, with_known_sizes
 from evalcard.results.store import RunFolder
 from evalcard.spec import DEMO, ModelSpec, RunSpec
 
 if TYPE_CHECKING:
-    from evalcard.evaluate import ModelRun
+    from evalcard.evaluate import ModelRun, Role
     from evalcard.tasks.prepare import Prepared, PreparedTask
 
 DEMO_SCHEMES = ("w8a8", "w4a16")
@@ -45,7 +46,8 @@ class Plan:
         samples, models = self.prepared.num_samples, len(self.backends)
         tokens = f"{self.prepared.prompt_tokens} prompt tokens each"
         total = f"{samples} answers x {models} models = {samples * models} ({tokens})"
-        return [f"Run {self.spec.run_name}: {shown}", total, *self.prepared.notes]
+        models_shown = f"Models: {', '.join(model.label for model in self.spec.models)}"
+        return [f"Run {self.spec.run_name}: {shown}", models_shown, total, *self.prepared.notes]
 
     def summary(self) -> dict[str, Any]:
         """The same for a program."""
@@ -73,6 +75,8 @@ def with_demo_defaults(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Without a baseline the bundled demo model is compared with its compressed variants, on the demo tasks."""
     if "baseline" in flags:
         return dict(flags)
+    if "compressed" in flags and any(not str(model).startswith(DEMO) for model in flags["compressed"]):
+        raise UserError("--compressed needs --baseline: the model it is compared with. Without both, the demo is run.")
     demo = {"baseline": DEMO, "compressed": [f"{DEMO}:{scheme}" for scheme in DEMO_SCHEMES], "tasks": ["demo"]}
     return demo | dict(flags)
 
@@ -82,6 +86,9 @@ def plan_run(spec: RunSpec, progress: Progress) -> Plan:
     from evalcard.tasks.files import select
     from evalcard.tasks.prepare import prepare
 
+    for root in spec.reuse:
+        if not Path(root).is_dir():
+            raise UserError(f"--reuse {root}: there is no such folder. Give a results root of another run.")
     select(spec.tasks)  # light, so that a misspelt name fails at once; prepare resolves the names again, from the cache
     backends = {slug: _backend(spec, model, progress) for slug, model in zip(slugs(spec), spec.models, strict=True)}
     for backend in backends.values():
@@ -106,7 +113,7 @@ def run_plan(plan: Plan, progress: Progress, command: Sequence[str]) -> Outcome:
     out = Path(plan.spec.out)
     roots = [out, *map(Path, plan.spec.reuse)]
     with RunFolder.open(out, plan.spec.run_name) as folder:
-        state = _RunState(plan, command, _created(folder), known_models(roots))
+        state = _RunState(plan, command, _earlier(folder), known_models(roots))
         folder.write_run(state.record())
         index = AnswerIndex.scan(roots, skip=folder.path)
         for slug, model in zip(plan.backends, plan.spec.models, strict=True):
@@ -123,11 +130,30 @@ def _finish(folder: RunFolder, state: "_RunState") -> Outcome:
     comparison = compare_run(
         run, {m.model.slug: m.verdicts for m in state.runs}, {m.model.slug: m.samples for m in state.runs}
     )
+    comparison = _with_earlier_verdict(folder, comparison)
     folder.write_comparison(comparison)
     card, *_ = write_cards(folder, run, comparison)
     # Last, so that a run which says it is finished has its comparison and its cards.
     folder.write_run(run)
     return Outcome(run, comparison, card)
+
+
+def gate_run(out: Path, which: str, limits: GateSpec) -> GateVerdict:
+    """Judge a stored run and show the verdict on its cards."""
+    verdict = judge_run(out, which, limits)
+    folder = find_run(out, which)
+    write_cards(folder, folder.read_run(), folder.read_comparison())
+    return verdict
+
+
+def _with_earlier_verdict(folder: RunFolder, comparison: Comparison) -> Comparison:
+    """The gate's word stands as long as what it judged is unchanged."""
+    try:
+        earlier = folder.read_comparison()
+    except UserError:
+        return comparison
+    is_same = earlier.model_copy(update={"verdict": None}) == comparison
+    return earlier if is_same else comparison
 
 
 def _evaluate(
@@ -137,7 +163,8 @@ def _evaluate(
 
     backend = plan.backends[slug]
     try:
-        return evaluate(plan.spec, model, slug, plan.prepared, backend, folder, index, progress)
+        role: Role = "baseline" if slug == next(iter(plan.backends)) else "compressed"
+        return evaluate(plan.spec, model, slug, plan.prepared, backend, folder, index, progress, role)
     finally:
         # The next model needs the memory.
         backend.close()
@@ -156,8 +183,13 @@ def _backend(spec: RunSpec, model: ModelSpec, progress: Progress) -> Backend:
 class _RunState:
     """run.json as it grows."""
 
-    def __init__(self, plan: Plan, command: Sequence[str], created: str, known: Sequence[ModelRecord]) -> None:
-        self._plan, self._command, self._created, self._known = plan, list(command), created, known
+    def __init__(
+        self, plan: Plan, command: Sequence[str], earlier: RunRecord | None, known: Sequence[ModelRecord]
+    ) -> None:
+        self._plan, self._command, self._known = plan, list(command), known
+        # A run that is resumed keeps its first date.
+        self._created = earlier.created if earlier else _now()
+        self._earlier = {(step.model, step.task): step for step in earlier.progress} if earlier else {}
         self._versions, self._hardware, self._git = versions(), hardware(), git_state(Path.cwd())
         self.runs: list[ModelRun] = []
 
@@ -167,10 +199,16 @@ class _RunState:
             run = replace(run, model=with_known_sizes(run.model, self._known))
         self.runs.append(run)
 
+    def _step(self, step: ProgressRecord) -> ProgressRecord:
+        """Where nothing was computed, the time that an earlier attempt took is kept."""
+        earlier = self._earlier.get((step.model, step.task))
+        nothing_computed = step.reused == step.done
+        return step.model_copy(update={"seconds": earlier.seconds}) if earlier and nothing_computed else step
+
     def record(self, finished: str | None = None) -> RunRecord:
         spec, prepared = self._plan.spec, self._plan.prepared
         models: list[ModelRecord] = [run.model for run in self.runs]
-        steps: list[ProgressRecord] = [step for run in self.runs for step in run.progress]
+        steps: list[ProgressRecord] = [self._step(step) for run in self.runs for step in run.progress]
         return RunRecord(
             schema=SCHEMA,
             name=spec.run_name,
@@ -194,8 +232,11 @@ def slugs(spec: RunSpec) -> list[str]:
     """Folder names: last path part and scheme, with 4 hex of the model where two clash."""
     plain = [_slug(model.label) for model in spec.models]
     return [
-        f"{slug}-{sha256(model.model_dump_json().encode()).hexdigest()[:4]}" if plain.count(slug) > 1 else slug
-        for slug, model in zip(plain, spec.models, strict=True)
+        # The role is part of it: a model may be compared with itself.
+        f"{slug}-{sha256((str(number == 0) + model.model_dump_json()).encode()).hexdigest()[:4]}"
+        if plain.count(slug) > 1
+        else slug
+        for number, (slug, model) in enumerate(zip(plain, spec.models, strict=True))
     ]
 
 
@@ -203,12 +244,12 @@ def _slug(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", label.rsplit("/", 1)[-1]).strip("-.") or "model"
 
 
-def _created(folder: RunFolder) -> str:
-    """A run that is resumed keeps its first date."""
+def _earlier(folder: RunFolder) -> RunRecord | None:
+    """What an earlier attempt stored; a damaged record is none."""
     try:
-        return folder.read_run().created
+        return folder.read_run()
     except UserError:
-        return _now()
+        return None
 
 
 def _now() -> str:

@@ -117,7 +117,7 @@ class RunSpec(Strict):
     """Hub id for the card's front matter where the models are local folders."""
     kv_memory: int | None = Field(default=None, ge=1)
     """Bytes of KV cache; None lets the engine take its stated share."""
-    threads: int | None = Field(default=None, ge=1)
+    threads: int | None = Field(default=None, ge=1, le=1024)
     step_tokens: int | None = Field(default=None, ge=16)
 
     @field_validator("baseline", mode="before")
@@ -135,14 +135,19 @@ class RunSpec(Strict):
     @field_validator("compressed", mode="before")
     @classmethod
     def _many_models(cls, value: Any) -> Any:
-        listed = [value] if isinstance(value, str) else value
-        return tuple(parse_model(one) if isinstance(one, str) else one for one in listed)
+        models = [parse_model(one) if isinstance(one, str) else one for one in _listed(value, "models")]
+        twice = [model for number, model in enumerate(models) if model in models[:number]]
+        if twice:
+            raise ValueError(f"{getattr(twice[0], 'label', twice[0])} is given twice; name each compressed model once")
+        return tuple(models)
 
     @field_validator("tasks", mode="before")
     @classmethod
     def _many_tasks(cls, value: Any) -> Any:
-        listed = [value] if isinstance(value, str) else value
-        names = [name.strip() for one in listed for name in str(one).split(",")]
+        texts = _listed(value, "task names")
+        if not all(isinstance(one, str) for one in texts):
+            raise ValueError("every task name must be text; quote names that YAML reads as something else")
+        names = [name.strip() for one in texts for name in one.split(",")]
         return tuple(dict.fromkeys(name for name in names if name))
 
     @property
@@ -156,6 +161,15 @@ class RunSpec(Strict):
         facts = {k: v for k, v in self.model_dump(mode="json").items() if k not in _NOT_PART_OF_THE_NAME}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
         return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', Path(self.tasks[0]).stem)}-{digest[:8]}"
+
+
+def _listed(value: Any, what: str) -> list[Any]:
+    """A single text or a list of entries, as a list; pydantic turns the ValueError into a message."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"must be text or a list of {what}")
+    return list(value)
 
 
 def load_spec(path: Path, overrides: dict[str, Any]) -> RunSpec:

@@ -49,7 +49,8 @@ def command(
     """
     from evalcard.cli.tables import print_verdict
     from evalcard.errors import UserError
-    from evalcard.gate import GateSpec, judge_run
+    from evalcard.gate import GateSpec
+    from evalcard.run import gate_run
 
     limits = {}
     for pairs in task_limits:
@@ -60,7 +61,7 @@ def command(
                 raise UserError(
                     f"--task {task}={text}: {text!r} is no number. Write TASK=PERCENT, such as gsm8k=98."
                 ) from None
-    verdict = judge_run(out, run, GateSpec(min_recovery=min_recovery, tasks=limits, decide="point"))
+    verdict = gate_run(out, run, GateSpec(min_recovery=min_recovery, tasks=limits, decide="point"))
     if as_json:
         click.echo(verdict.model_dump_json(indent=1))
     else:

@@ -88,7 +88,8 @@ def invoke(args: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt, Interrupted):
-        return _fail("interrupted. What was finished is stored; the same command resumes it.", INTERRUPTED)
+        click.echo("Interrupted. What was finished is stored; the same command resumes it.", err=True)
+        return INTERRUPTED
     except UserError as error:
         return _fail(str(error), error.exit_code)
     except EngineError as error:

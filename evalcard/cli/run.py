@@ -68,11 +68,13 @@ def command(spec: Path | None, dry_run: bool, as_json: bool, quiet: bool, **flag
     resolved = load_spec(spec, given) if spec else make_spec(with_demo_defaults(given))
     progress = make_progress(quiet or as_json)
     plan = plan_run(resolved, progress)
-    print_plan(plan, progress)
     if dry_run:
         if as_json:
             click.echo(json.dumps(plan.summary(), indent=1))
+        else:
+            print_plan(plan, click.echo)
         return 0
+    print_plan(plan, progress.say)
     outcome = run_plan(plan, progress, command=["evalcard", *sys.argv[1:]])
     if as_json:
         click.echo(outcome.comparison.model_dump_json(by_alias=True, indent=1))

@@ -1,12 +1,13 @@
 """What a person reads at the end: tables that fit 80 columns."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
-from evalcard.progress import Progress
 from evalcard.results.records import ComparedRow, Comparison, CompressedScore, Finding, RunRecord, ScoreRecord
 
 if TYPE_CHECKING:
@@ -17,10 +18,10 @@ DASH = "–"
 _STYLES = {"note": "dim", "warning": "yellow", "blocker": "bold red"}
 
 
-def print_plan(plan: "Plan", progress: Progress) -> None:
+def print_plan(plan: "Plan", say: Callable[[str], None]) -> None:
     """The resolved number of items, before any weights load."""
     for line in plan.lines():
-        progress.say(line)
+        say(line)
 
 
 def print_outcome(outcome: "Outcome", console: Console | None = None) -> None:
@@ -86,9 +87,10 @@ def _print_findings(findings: list[Finding], console: Console) -> None:
     for one in findings:
         groups.setdefault((one.severity, one.advice), []).append(one)
     for (severity, advice), group in groups.items():
-        console.print(f"[{_STYLES[severity]}]{severity}[/] {escape(advice)}", highlight=False)
+        console.print(f"[{_STYLES[severity]}]{severity}:[/] {escape(advice)}", highlight=False)
         for one in group:
-            console.print(f"  {escape(one.where)}: {escape(one.finding)}", highlight=False)
+            line = Padding(f"{escape(one.where)}: {escape(one.finding)}", (0, 0, 0, 2))
+            console.print(line, highlight=False)
 
 
 def print_verdict(verdict: "GateVerdict", console: Console | None = None) -> None:

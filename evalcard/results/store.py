@@ -65,7 +65,7 @@ class RunFolder:
     def read_verdicts(self, slug: str, task: str) -> list[Verdict]:
         """Raises UserError where the task was never graded or a line is damaged."""
         path = self._verdicts_path(slug, task)
-        advice = "Grade the stored answers again with `evalcard rescore`."
+        advice = "Give the `evalcard run` command again: it grades the stored answers."
         try:
             lines = path.read_bytes().split(b"\n")
         except OSError as error:
@@ -85,7 +85,7 @@ class RunFolder:
 
     def read_comparison(self) -> Comparison:
         """Raises UserError where there is none, it is damaged, or a newer evalcard wrote it."""
-        advice = "Give the `evalcard run` command again, or `evalcard rescore` for a finished run."
+        advice = "Give the `evalcard run` command again: stored answers are kept."
         return read_record(self.path / COMPARISON_FILE, Comparison, advice)
 
     def write_text(self, relative: str, text: str) -> Path:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalcard.errors import UserError
+from evalcard.errors import ComparisonRefused, UserError
 from evalcard.gate import EXIT_CODES, GateSpec, GateVerdict, judge, judge_run, with_verdict
 from evalcard.results.records import (
     ComparedRow,
@@ -189,3 +189,6 @@ def test_a_stored_run_is_judged_and_keeps_the_last_word(tmp_path: Path):
         for limit, expected in ((99, "FAIL"), (97, "PASS")):
             assert judge_run(tmp_path, "latest", GateSpec(min_recovery=limit)).outcome == expected
             assert folder.read_comparison().verdict["outcome"] == expected
+        folder.write_run(RunRecord.model_validate(facts | {"finished": None}))
+    with pytest.raises(ComparisonRefused, match="incomplete"):
+        judge_run(tmp_path, "run", GateSpec(min_recovery=0))

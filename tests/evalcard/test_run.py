@@ -190,6 +190,22 @@ def test_json_is_the_comparison(finished: tuple[Path, Outcome], capsys):
     assert json.loads(capsys.readouterr().out)["tasks"] == outcome.comparison.model_dump(mode="json")["tasks"]
 
 
+def test_a_model_beside_itself_recovers_whole(tmp_path: Path, finished: tuple[Path, Outcome]):
+    same = execute(spec_of(tmp_path, compressed=["@demo"], tasks="demo_words", reuse=(str(finished[0]),)))
+    assert [model.role for model in same.run.models] == ["baseline", "compressed"]
+    ((score,),) = [row.compressed for row in same.comparison.tasks]
+    assert (score.lost, score.gained, score.mcnemar_p) == (0, 0, 1.0)
+
+
+def test_the_verdict_stands_until_what_it_judged_changes(tmp_path: Path, finished: tuple[Path, Outcome]):
+    spec = spec_of(tmp_path, reuse=(str(finished[0]),))
+    first = execute(spec)
+    assert invoke(["gate", "--decide", "point", "--out", str(tmp_path)]) == 4
+    assert "cannot be judged" in first.card.read_text(encoding="utf-8")
+    again = execute(spec)
+    assert again.comparison.verdict and again.comparison.verdict["outcome"] == "CANNOT_JUDGE"
+
+
 def test_gate_after_a_run(finished: tuple[Path, Outcome], capsys):
     out, outcome = finished
     args = ["gate", outcome.run.name, "--decide", "point", "--out", str(out), "--json"]
