@@ -1,5 +1,6 @@
 """The command line: lazy, quick, and with the design's exit codes."""
 
+import os
 import subprocess
 import sys
 import time
@@ -48,6 +49,17 @@ def test_help_of_every_command_loads_nothing_heavy(command: str):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.strip() == "0 set()"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
+)
+def test_waiting_threads_spin_briefly_unless_the_user_says_otherwise(given: dict[str, str], expected: str | None):
+    code = "import os; from evalcard.cli import main; main._calm_threads(); print(os.environ.get('GOMP_SPINCOUNT'))"
+    env = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")} | given
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.stdout.strip() == str(expected)
 
 
 def test_version():
