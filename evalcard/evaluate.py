@@ -9,7 +9,7 @@ from evalcard.backends.backend import Backend, Identity, Item, ItemAnswer
 from evalcard.progress import Progress, Silent
 from evalcard.results.records import ModelRecord, ProgressRecord, Sample, Verdict
 from evalcard.results.store import RunFolder
-from evalcard.samples import answer_of, make_sample, sample_key
+from evalcard.samples import answer_of, fits, make_sample, sample_key
 from evalcard.spec import ModelSpec, RunSpec
 from evalcard.tasks.grade import grade
 from evalcard.tasks.prepare import Prepared, PreparedTask
@@ -113,9 +113,13 @@ class _Evaluation:
             for item in items:
                 key = sample_key(item, self._identity, self._tokenizer_digest)
                 sample = stored.get((item.item_id, item.repeat))
-                if sample is not None and sample.key == key and sample.finish != "error":
+                found = None
+                if sample is not None and sample.key == key and fits(sample, item):
                     self._keep(item, sample, is_reused=True)
-                elif not is_fresh and index is not None and (found := index.lookup(key)) is not None:
+                    continue
+                if not is_fresh and index is not None:
+                    found = index.lookup(key)
+                if found is not None and fits(found, item):
                     self._store(item, key, answer_of(found), is_reused=True)
                 elif not item.requests:
                     self._store(item, key, ItemAnswer("stop", choices=()), is_reused=False)

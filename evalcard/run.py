@@ -118,11 +118,19 @@ def run_plan(plan: Plan, progress: Progress, command: Sequence[str]) -> Outcome:
         index = AnswerIndex.scan(roots, skip=folder.path)
         for slug, model in zip(plan.backends, plan.spec.models, strict=True):
             state.add(_evaluate(plan, slug, model, folder, index, progress))
+            progress.say(f"{model.label}: {_done(state.runs[-1].progress)}")
             folder.write_run(state.record())
         for warning in index.warnings:
             progress.say(warning)
         index.close()
         return _finish(folder, state)
+
+
+def _done(steps: Sequence[ProgressRecord]) -> str:
+    """In one line, what a model's answers took."""
+    done, reused = sum(step.done for step in steps), sum(step.reused for step in steps)
+    computed = f"{done - reused} answers in {sum(step.seconds for step in steps):.0f} s" if done > reused else ""
+    return ", ".join(part for part in (computed, f"{reused} of {done} reused" if reused else "") if part)
 
 
 def _finish(folder: RunFolder, state: "_RunState") -> Outcome:

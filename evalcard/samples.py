@@ -70,6 +70,15 @@ def make_sample(item: Item, key: str, task_version: str, answer: ItemAnswer) -> 
     )
 
 
+def fits(sample: Sample, item: Item) -> bool:
+    """Whether a stored answer has what the item asks for: a text, or one choice for each request."""
+    if sample.finish == "error":
+        return False
+    if item.requests and isinstance(item.requests[0], GenerateRequest):
+        return sample.text is not None
+    return sample.choices is not None and len(sample.choices) == len(item.requests)
+
+
 def answer_of(sample: Sample) -> ItemAnswer:
     """A stored answer as a backend would give it, for another item with the same key."""
     choices = None

@@ -101,6 +101,12 @@ class Engine:
         return self._info
 
     @property
+    def weights(self) -> str:
+        """The weights that were read, named as `models.identify` names them: compare the two before answering."""
+        weights: str = self._info.weights
+        return weights
+
+    @property
     def numerics(self) -> str:
         """Equal strings promise equal answers to equal requests."""
         return self._numerics
@@ -230,7 +236,5 @@ class Engine:
 
 
 def _device(asked: str) -> str:
-    """ "auto" resolved, and a GPU that is not there refused."""
-    if asked == "cuda" and not torch.cuda.is_available():
-        raise EngineError("device is 'cuda' and torch finds no GPU here; use device='cpu' or 'auto'.")
+    """ "auto" resolved."""
     return ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked

@@ -7,7 +7,10 @@ from typing import Any
 from evalcard_engine.errors import UnsupportedModel
 
 EXACT_ROPE_TYPES = frozenset({"default", "linear", "llama3", "yarn"})
-"""Position encodings that depend on the position alone. Others change with the longest sequence of a batch."""
+"""Position encodings that depend on the position alone."""
+
+BATCH_ROPE_TYPES = frozenset({"dynamic", "longrope"})
+"""Position encodings that change with the longest sequence of a batch."""
 
 OTHER_BACKENDS = "Other engines run it: try --backend vllm or --backend hf."
 
@@ -89,8 +92,9 @@ def check_rope(config: Any, name: str) -> None:
     for rope in nested or [parameters]:
         rope_type = rope.get("rope_type", "default")
         if rope_type not in EXACT_ROPE_TYPES:
+            why = "changes with the length of the batch" if rope_type in BATCH_ROPE_TYPES else "is unknown here"
             known = ", ".join(sorted(EXACT_ROPE_TYPES))
             raise UnsupportedModel(
-                f"{name} has the position encoding {rope_type!r}, which changes with the length of the batch; "
+                f"{name} has the position encoding {rope_type!r}, which {why}; "
                 f"this engine runs {known}. {OTHER_BACKENDS}"
             )

@@ -1,5 +1,7 @@
 """From transformers' empty module to one that holds our linears and every weight of the checkpoint."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +11,9 @@ from torch import nn
 from evalcard_engine.activations import ExactActivation
 from evalcard_engine.attention.hook import ATTENTION_NAME, register
 from evalcard_engine.checkpoint.plain import OnProgress, Tensors
+from evalcard_engine.checkpoint.source import Checkpoint
+from evalcard_engine.errors import EngineError
+from evalcard_engine.families import check_rope
 from evalcard_engine.quant.linear import plain_linear, quantized_linear
 from evalcard_engine.quant.quantize import quantize
 from evalcard_engine.quant.scheme import Scheme
@@ -43,8 +48,60 @@ class Tally:
         return 8 * self.linear_bytes / self.linear_weights
 
 
+def build(checkpoint: Checkpoint, dtype: torch.dtype, device: str) -> tuple[Any, nn.Module]:
+    """transformers' config of the text model and its module without weights: hundredths of a second.
+
+    Raises EngineError for whatever in config.json no model can be built from.
+    """
+    from transformers import AutoConfig
+
+    with _config_faults(checkpoint.name):
+        config = AutoConfig.from_pretrained(checkpoint.path).get_text_config()
+        check_rope(config, checkpoint.name)
+        _check_sizes(config, checkpoint.name)
+        return config, empty_module(config, dtype, device)
+
+
+@contextmanager
+def _config_faults(model: str) -> Iterator[None]:
+    """Whatever transformers makes of a wrong value, be it KeyError or ZeroDivisionError, is a fault of config.json."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except Exception as error:
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        raise EngineError(
+            f"{model}: no model can be built from its config.json ({cause}). Correct that value, or "
+            "fetch the model again."
+        ) from error
+
+
+def _check_sizes(config: Any, model: str) -> None:
+    """What transformers builds without complaint and no forward pass survives."""
+    for name in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "max_position_embeddings"):
+        value = getattr(config, name)
+        if not isinstance(value, int) or value < 1:
+            raise EngineError(f"{model}: {name} in config.json is {value!r}; it must be a whole number from 1.")
+    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+    if heads % kv_heads:
+        raise EngineError(
+            f"{model}: num_attention_heads in config.json is {heads} and num_key_value_heads is {kv_heads}, which must "
+            "divide it. Correct them, or fetch the model again."
+        )
+    if head_size(config) % 2:
+        raise EngineError(f"{model}: config.json gives a head size of {head_size(config)}; it must be even.")
+
+
+def head_size(config: Any) -> int:
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
 def empty_module(config: Any, dtype: torch.dtype, device: str) -> nn.Module:
-    """transformers' own causal language model: parameters on meta, computed buffers on ``device``."""
+    """transformers' own causal language model: parameters on meta, computed buffers on ``device``.
+
+    On the CPU its activations are ours; raises UnsupportedModel for one that has no exact form.
+    """
     from transformers import AutoModelForCausalLM
 
     register()
@@ -57,6 +114,8 @@ def empty_module(config: Any, dtype: torch.dtype, device: str) -> nn.Module:
         if buffers:
             # transformers computes a module's buffers here; its parameters are on meta, where drawing them is free.
             module._init_weights(owner)
+    if device == "cpu":
+        _replace_activations(module)
     return module.eval().requires_grad_(False)
 
 
@@ -84,8 +143,6 @@ def fill(
 ) -> Tally:
     """Put every weight in its place, one module after the other, so that no more than one exists twice."""
     tally = Tally()
-    if device == "cpu":
-        _replace_activations(module)
     owners = [(name, owner) for name, owner in module.named_modules() if owner._parameters]
     for done, (name, owner) in enumerate(owners, start=1):
         if isinstance(owner, nn.Linear):

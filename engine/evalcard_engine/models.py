@@ -14,8 +14,8 @@ from evalcard_engine.cache.pool import KVPool, KVShape
 from evalcard_engine.checkpoint.plain import OnProgress, Tensors, claim, weights_digest
 from evalcard_engine.checkpoint.source import Checkpoint, open_checkpoint
 from evalcard_engine.errors import EngineError
-from evalcard_engine.families import Family, check_rope, family_of
-from evalcard_engine.loading import decoder_layers, empty_module, fill, tied_parameters
+from evalcard_engine.families import Family, family_of
+from evalcard_engine.loading import build, decoder_layers, fill, head_size, tied_parameters
 from evalcard_engine.quant.quantize import QUANTIZER_VERSION
 from evalcard_engine.quant.scheme import Scheme
 
@@ -33,6 +33,8 @@ class ModelInfo:
     max_positions: int
     weights_digest: str
     """Of the checkpoint as it lies on disk; with ``scheme`` and the quantizer's version it names the weights used."""
+    weights: str
+    """The weights that were read, named as ModelIdentity.weights names them."""
     scheme: str | None
     bits_per_weight: float
     """Stored bits of the decoder's linears (scales included) over their weights; the head is not quantized."""
@@ -65,6 +67,10 @@ class _Plan:
     device: str
     scheme: Scheme | None
     numerics: str
+    module: nn.Module
+    """Parameters on meta."""
+    claimed: dict[str, str]
+    """{parameter: the tensor that fills it}."""
 
 
 class PreparedModel:
@@ -77,9 +83,14 @@ class PreparedModel:
         self._dtype = plan.dtype
         self._heads = plan.config.num_attention_heads
         attentions = [layer.self_attn for layer in decoder_layers(module)]
-        size = _head_size(plan.config)
+        size = head_size(plan.config)
         self._shapes = [KVShape(plan.config.num_key_value_heads, size, size) for _ in attentions]
         self._windows = frozenset(plan.family.window(attention) for attention in attentions)
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """What names the answers of the weights that were read; equals `identify`'s while the files are the same."""
+        return ModelIdentity(self.info.weights, self.numerics)
 
     def page_bytes(self, page_size: int) -> int:
         """Bytes that one page takes over all layers, keys and values."""
@@ -117,17 +128,17 @@ def open_model(
     scheme quantizes the decoder's linears on the way in. Raises EngineError and its kinds before any forward.
     """
     plan = _plan(model, dtype, device, scheme, revision)
-    module = empty_module(plan.config, plan.dtype, plan.device)
-    wanted = {name: tuple(tensor.shape) for name, tensor in module.named_parameters(remove_duplicate=False)}
-    tensors = Tensors(plan.checkpoint, claim(plan.checkpoint, plan.family, wanted, tied_parameters(module)))
     digest = weights_digest(plan.checkpoint, plan.family)
-    tally = fill(module, tensors, plan.dtype, plan.device, scheme, on_progress)
+    tally = fill(plan.module, Tensors(plan.checkpoint, plan.claimed), plan.dtype, plan.device, scheme, on_progress)
+    if weights_digest(plan.checkpoint, plan.family) != digest:  # free unless a file was touched meanwhile
+        raise EngineError(f"the files of {model} changed while they were read. Run again once they are complete.")
     info = ModelInfo(
         path=plan.checkpoint.path,
         model_type=plan.family.model_type,
         vocab_size=plan.config.vocab_size,
         max_positions=plan.config.max_position_embeddings,
         weights_digest=digest,
+        weights=_weights_name(digest, scheme),
         scheme=scheme.name if scheme else None,
         bits_per_weight=tally.bits_per_weight,
         num_parameters=tally.num_parameters,
@@ -135,33 +146,45 @@ def open_model(
         dtype=str(plan.dtype).removeprefix("torch."),
         device=device,
     )
-    return PreparedModel(module, info, plan)
+    return PreparedModel(plan.module, info, plan)
 
 
 def identify(
     model: str, *, dtype: str, device: str, scheme: Scheme | None, revision: str | None = None
 ) -> ModelIdentity:
-    """What names the model's answers: reads the checkpoint's bytes once to hash them, builds nothing."""
+    """What names the model's answers: reads the checkpoint's bytes once to hash them.
+
+    Raises EngineError and its kinds for whatever `open_model` would refuse, but for values that a scheme cannot hold.
+    """
     plan = _plan(model, dtype, device, scheme, revision)
     digest = weights_digest(plan.checkpoint, plan.family)
-    weights = f"{digest}+{scheme.name}+{QUANTIZER_VERSION}" if scheme else digest
-    return ModelIdentity(weights, plan.numerics)
+    return ModelIdentity(_weights_name(digest, scheme), plan.numerics)
+
+
+def _weights_name(digest: str, scheme: Scheme | None) -> str:
+    return f"{digest}+{scheme.name}+{QUANTIZER_VERSION}" if scheme else digest
 
 
 def _plan(model: str, dtype: str, device: str, scheme: Scheme | None, revision: str | None) -> _Plan:
-    from transformers import AutoConfig
-
+    _check_device(device)
     checkpoint = open_checkpoint(model, revision)
     family = family_of(checkpoint.config, model)
-    config = AutoConfig.from_pretrained(checkpoint.path).get_text_config()
-    check_rope(config, model)
     arithmetic = _resolve_dtype(dtype, device, checkpoint)
-    kv_heads, size = config.num_key_value_heads, _head_size(config)
+    config, module = build(checkpoint, arithmetic, device)
+    wanted = {name: tuple(tensor.shape) for name, tensor in module.named_parameters(remove_duplicate=False)}
+    claimed = claim(checkpoint, family, wanted, tied_parameters(module))
+    kv_heads, size = config.num_key_value_heads, head_size(config)
     faults = numerics.self_test(arithmetic, kv_heads, (size, size)) if device == "cpu" else ()
     notes = (f"{scheme.name} as {'int8 product' if scheme.activation_bits == 8 else 'dequantized'}",) if scheme else ()
-    return _Plan(
-        checkpoint, family, config, arithmetic, device, scheme, numerics.describe(device, arithmetic, faults, *notes)
-    )
+    name = numerics.describe(device, arithmetic, faults, *notes)
+    return _Plan(checkpoint, family, config, arithmetic, device, scheme, name, module, claimed)
+
+
+def _check_device(device: str) -> None:
+    if device not in ("cpu", "cuda"):
+        raise EngineError(f"device is {device!r}; it must be cpu or cuda.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise EngineError("device is 'cuda' and torch finds no GPU here; use device='cpu' or 'auto'.")
 
 
 def _resolve_dtype(dtype: str, device: str, checkpoint: Checkpoint) -> torch.dtype:
@@ -174,7 +197,3 @@ def _resolve_dtype(dtype: str, device: str, checkpoint: Checkpoint) -> torch.dty
     if device == "cpu":
         return numerics.cpu_plan().bfloat16_arithmetic if stored == torch.bfloat16 else torch.float32
     return stored
-
-
-def _head_size(config: Any) -> int:
-    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

@@ -91,9 +91,19 @@ class EmbeddedBackend:
                 self._engine = Engine.open(
                     self._model.location, self._config(), revision=self._model.revision, on_progress=on_progress
                 )
-            stated = self.identity().numerics
-            assert self._engine.numerics == stated, ("numerics changed", stated, self._engine.numerics)
+            self._check_same(self._engine)
         return self._engine
+
+    def _check_same(self, engine: "Engine") -> None:
+        """What was opened is what the keys name; a folder may change between planning and loading."""
+        stated = self.identity()
+        assert engine.numerics == stated.numerics, ("numerics changed", stated.numerics, engine.numerics)
+        if engine.weights != stated.weights_digest:
+            self.close()
+            raise UserError(
+                f"the weights of {self._model.label} changed after this run was planned. Nothing of them was "
+                "evaluated; give the same command again once the folder is settled."
+            )
 
     def _config(self) -> Any:
         from evalcard_engine.config import EngineConfig

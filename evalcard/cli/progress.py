@@ -58,7 +58,7 @@ class TerminalProgress:
             TimeRemainingColumn(elapsed_when_finished=True),
             TextColumn("{task.fields[note]}", style="dim"),
         )
-        with RichBars(*columns, console=self._console, transient=False) as bars:
+        with RichBars(*columns, console=self._console, transient=True) as bars:
             yield _TerminalBar(bars, bars.add_task(title, total=total, completed=done, note=""))
 
     def say(self, text: str) -> None:

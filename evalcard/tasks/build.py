@@ -44,7 +44,12 @@ def build(selected: Sequence[Selected], roots: tuple[Path, ...]) -> Built:
         factory = _Factory(roots)
         with quiet(), seeded():
             node = factory.load(one)
-        for leaf in _leaves(node):
+        leaves = _leaves(node)
+        if not leaves:
+            raise UserError(
+                f"{one.file.kind} {one.file.name} has no tasks. List at least one under 'task:' in {one.file.path}."
+            )
+        for leaf in leaves:
             source: Source = one.source if one.source != "evalcard" or factory.files.get(leaf) in ours else "lm_eval"
             task = HarnessTask(leaf, source, factory.states[leaf])
             notes += _merge(tasks, task)
@@ -86,6 +91,7 @@ class _Factory(TaskFactory):
             config.pop(key, None)
         if entry.yaml_path is None and entry.cfg is not None:
             config["task"] = entry.name  # an inline task keeps its group's prefix
+        _require_name(config.get("task"), "task")
         with seeded():
             task = self._make(config)
             self.states[task] = random.getstate()
@@ -139,6 +145,12 @@ def _entries(catalog: Catalog) -> dict[str, Entry]:
     }
 
 
+def _require_name(name: Any, key: str) -> None:
+    """YAML reads some names as something else: no is false, 5 is a number."""
+    if not isinstance(name, str) or not name:
+        raise UserError(f"a {key}'s name must be text, but '{key}:' is {name!r}. Put it in quotes in the {key}'s file.")
+
+
 def _refuse(task: Task) -> None:
     name = name_of(task)
     if getattr(task, "UNSAFE_CODE", False):
@@ -174,6 +186,8 @@ def _rows(node: Task | Group | list[Task], tasks: dict[str, HarnessTask]) -> lis
     """A group with a rule of its own is one row; one without lists its members, as tags do."""
     if isinstance(node, Task):
         return [RowRecord(name=name_of(node), tasks=[name_of(node)], rule="task")]
+    if isinstance(node, Group):
+        _require_name(node.name, "group")
     if isinstance(node, Group) and node.has_aggregation:
         rule = node.aggregate_metric_list[0]
         for leaf in node.get_all_tasks():

@@ -54,14 +54,16 @@ def seeded(state: Any = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def blamed_on(task: str) -> Iterator[None]:
+def blamed_on(task: str, what: str = "cannot be built") -> Iterator[None]:
     """Whatever goes wrong in the block is the task's: its file's templates and functions, on its own data."""
     try:
         yield
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"task {task} cannot be built: {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"task {task} {what}: {type(error).__name__}: {error}. Correct the task's file or the documents it reads."
+        ) from error
 
 
 @contextlib.contextmanager

@@ -104,14 +104,28 @@ def read_split(paths: Sequence[Path]) -> Any:
 
 def _read_jsonl(path: Path) -> Any:
     # Split on \n only: str.splitlines also breaks at U+2028, which may stand inside a JSON string.
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return _dataset([json.loads(line) for line in lines if line.strip()], path)
+    lines = path.read_text(encoding="utf-8-sig").split("\n")
+    return _dataset([_row(line, number) for number, line in enumerate(lines, start=1) if line.strip()], path)
+
+
+def _row(line: str, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"line {number} is no JSON ({error}); it must be one object") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"line {number} must be one JSON object, not {line.strip()[:60]}")
+    return row
 
 
 def _read_json(path: Path) -> Any:
-    rows = json.loads(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8-sig")
+    rows = json.loads(text) if text.strip() else []
     if not isinstance(rows, list):
         raise ValueError("expected a JSON array of objects; for one object a line name the file .jsonl")
+    wrong = [place for place, row in enumerate(rows, start=1) if not isinstance(row, dict)]
+    if wrong:
+        raise ValueError(f"row {wrong[0]} must be a JSON object, not {json.dumps(rows[wrong[0] - 1])[:60]}")
     return _dataset(rows, path)
 
 
@@ -120,6 +134,8 @@ def _dataset(rows: list[dict[str, Any]], path: Path) -> Any:
     import datasets
     import pyarrow  # type: ignore[import-untyped]
 
+    if not rows:
+        raise ValueError("it is empty; put in at least one document, or take the file away")
     keys = dict.fromkeys(key for row in rows for key in row)
     table = pyarrow.table({key: [row.get(key) for row in rows] for key in keys})
     state = path.stat()

@@ -1,5 +1,6 @@
 """A task's generation arguments -> how its answers are decoded, by the harness's rules."""
 
+import math
 from typing import Any
 
 from evalcard.backends.backend import Decoding
@@ -35,9 +36,10 @@ def decoding_of(
                 f"{', '.join(sorted(_KNOWN))}. Evaluate this task with lm_eval itself."
             )
     stated = [arguments[name] for name in _MAX_TOKENS if arguments.get(name) is not None]
-    max_tokens = max_new_tokens or int(stated[0] if stated else _DEFAULT_MAX_TOKENS)
+    limit = _number(task, _MAX_TOKENS[0], stated[0] if stated else None, _DEFAULT_MAX_TOKENS, low=1, is_whole=True)
+    max_tokens = max_new_tokens or int(limit)
     until = _until(task, arguments.get("until"), eos_text)
-    temperature = float(arguments.get("temperature") or 0.0)
+    temperature = _number(task, "temperature", arguments.get("temperature"), 0.0, low=0)
     do_sample = arguments.get("do_sample")
     if not (temperature > 0 if do_sample is None else do_sample and temperature > 0):
         return Decoding(max_tokens, until)
@@ -45,16 +47,38 @@ def decoding_of(
         max_tokens,
         until,
         temperature=temperature,
-        top_p=float(arguments.get("top_p") or 1.0),
-        top_k=int(arguments.get("top_k") or 0),
-        min_p=float(arguments.get("min_p") or 0.0),
+        top_p=_number(task, "top_p", arguments.get("top_p"), 1.0, low=0, high=1, is_above=True),
+        top_k=int(_number(task, "top_k", arguments.get("top_k"), 0, low=0, is_whole=True)),
+        min_p=_number(task, "min_p", arguments.get("min_p"), 0.0, low=0, high=1),
         seed=seed,
     )
 
 
+def _number(
+    task: str, name: str, given: Any, default: float, *, low: float, high: float = math.inf, is_above: bool = False,
+    is_whole: bool = False,
+) -> float:  # fmt: skip
+    """``given`` as a number, text too as in the harness. Raises UserError outside [low, high], or (low, high]."""
+    if given is None:
+        return default
+    try:
+        value = float(given)
+    except (TypeError, ValueError):
+        value = math.nan
+    is_in_range = math.isfinite(value) and (low < value if is_above else low <= value) and value <= high
+    if not is_in_range or (is_whole and value != int(value)) or isinstance(given, bool):
+        allowed = f"above {low:g}" if is_above else f"{low:g} or more"
+        allowed += "" if high == math.inf else f" and at most {high:g}"
+        raise UserError(
+            f"task {task} asks for {name}={given!r}; it must be a {'whole ' if is_whole else ''}number, {allowed}. "
+            "Correct 'generation_kwargs' in the task's file."
+        )
+    return value
+
+
 def _until(task: str, given: Any, eos_text: str | None) -> tuple[str, ...]:
-    listed = [given] if isinstance(given, str) else list(given or [])
-    if not all(isinstance(text, str) for text in listed):
+    listed = [given] if isinstance(given, str) else [] if given is None else given
+    if not isinstance(listed, (list, tuple)) or not all(isinstance(text, str) for text in listed):
         raise UserError(f"task {task}: 'until' must be a string or a list of strings, not {given!r}.")
     return tuple(dict.fromkeys(text for text in (*listed, eos_text) if text))
 

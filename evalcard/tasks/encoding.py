@@ -57,12 +57,18 @@ class Encoder:
             batch = [text for text, flag in wanted if flag is special]
             if not batch:
                 continue
-            if self.backend is not None:
-                rows = (one.ids for one in self.backend.encode_batch_fast(batch, add_special_tokens=special))
-            else:
-                rows = (self.inner.encode(text, add_special_tokens=special) for text in batch)
+            try:
+                rows = self._encode_batch(batch, special)
+            except (TypeError, UnicodeEncodeError):
+                _refuse_surrogates(batch)
+                raise
             known |= {(text, special): tuple(ids) for text, ids in zip(batch, rows, strict=True)}
         return known
+
+    def _encode_batch(self, batch: list[str], special: bool) -> list[list[int]]:
+        if self.backend is not None:
+            return [one.ids for one in self.backend.encode_batch_fast(batch, add_special_tokens=special)]
+        return [self.inner.encode(text, add_special_tokens=special) for text in batch]
 
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[Ids, Ids, bool]]:
         """(context ids, continuation ids, merged) of each (context, continuation), as the harness splits them.
@@ -107,6 +113,17 @@ class Encoder:
         if ids and ids[0] == self.prefix_id and len(ids) > 1:
             return ids[:1], ids[1:]
         return (self.prefix_id,), ids
+
+
+def _refuse_surrogates(texts: Sequence[str]) -> None:
+    """Raise UserError for a text with half of a surrogate pair; no encoding has bytes for it."""
+    for text in texts:
+        place = next((i for i, char in enumerate(text) if "\ud800" <= char <= "\udfff"), None)
+        if place is not None:
+            raise UserError(
+                f"a prompt holds {ascii(text[place])}, half of a surrogate pair, which is no character: "
+                f"...{ascii(text[max(0, place - 20) : place + 20])}... Correct --system, or the task's documents."
+            )
 
 
 def _joined(plan: list[tuple[str, bool]], known: dict[tuple[str, bool], Ids]) -> Ids:

@@ -96,8 +96,21 @@ def _select_path(path: Path, catalog: Catalog) -> Selected:
     siblings = scan_folder(path.parent, recursive=False)
     here = [file for file in siblings.values() if file.path == str(path.resolve())]
     if not here:
+        _refuse_twin(path.resolve(), siblings)
         raise UserError(f"the task file {path} names no task: it needs a top-level 'task:' or 'group:' key.")
     return Selected(here[0], "file", {**catalog, **siblings})
+
+
+def _refuse_twin(path: Path, siblings: Catalog) -> None:
+    """Raise UserError where another file of the folder has the name of ``path``'s task or group."""
+    keys = _top_keys(path, {}, frozenset())
+    names = keys.get("group" if "group" in keys and "class" not in keys else "task", [])
+    twin = siblings.get(names[0]) if len(names) == 1 else None
+    if twin is not None and twin.path is not None:
+        raise UserError(
+            f"two task files in one folder have the name {twin.name}: {twin.path} and {path}. Rename the task in one "
+            "of them, or put that file into a folder of its own."
+        )
 
 
 def _unknown_message(unknown: list[str], known: set[str]) -> str:

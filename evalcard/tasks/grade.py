@@ -76,7 +76,7 @@ def _chance(task: "HarnessTask", item_ids: Sequence[int]) -> float:
     """Mean of 1/choices over the items for multiple choice, else 0."""
     if not task.is_multiple_choice or not item_ids:
         return 0.0
-    counts = [len(task.choices(task.docs[item_id])) for item_id in item_ids]
+    counts = [len(task.choices(item_id)) for item_id in item_ids]
     return sum(1 / count for count in counts if count) / len(counts)
 
 
@@ -122,9 +122,8 @@ def _verdict(
         for name, value in values.items()
     ]
     found = result[scoring.filter][0]
-    doc = task.docs[int(sample.item_id)]
     if sample.choices is not None:
-        extracted = _chosen(task, scoring, sample, doc)
+        extracted = _chosen(task, scoring, sample)
         is_unanswered = False
     else:
         extracted = _text(found, fallbacks[scoring.filter])
@@ -134,7 +133,7 @@ def _verdict(
         item_id=sample.item_id,
         repeat=sample.repeat,
         extracted=extracted,
-        target=_target(task, doc),
+        target=_target(task, int(sample.item_id)),
         outcome=_outcome(value, scoring, is_unanswered, sample),
         scores=scores,
     )
@@ -150,7 +149,7 @@ def _outcome(value: float | None, scoring: Scoring, is_unanswered: bool, sample:
 
 
 def _error_verdict(task: "HarnessTask", sample: Sample) -> Verdict:
-    target = _target(task, task.docs[int(sample.item_id)])
+    target = _target(task, int(sample.item_id))
     return Verdict(
         item_id=sample.item_id, repeat=sample.repeat, extracted=None, target=target, outcome="error", scores=[]
     )
@@ -174,11 +173,11 @@ def _text(found: Any, fallbacks: set[Any]) -> str | None:
     return None if not text or found in fallbacks else text[:_SHOWN_ANSWER]
 
 
-def _chosen(task: "HarnessTask", scoring: Scoring, sample: Sample, doc: dict[str, Any]) -> str | None:
+def _chosen(task: "HarnessTask", scoring: Scoring, sample: Sample) -> str | None:
     """The choice the model prefers, by the measure of the primary metric; None where there was nothing to choose."""
     if not task.is_multiple_choice:
         return None
-    choices, scored = task.choices(doc), sample.choices or []
+    choices, scored = task.choices(int(sample.item_id)), sample.choices or []
     lengths: dict[str, list[float]] = {
         "acc_norm": [len(choice) for choice in choices],
         "acc_bytes": [len(choice.encode()) for choice in choices],
@@ -188,9 +187,9 @@ def _chosen(task: "HarnessTask", scoring: Scoring, sample: Sample, doc: dict[str
     return choices[max(range(len(ranked)), key=ranked.__getitem__)] if ranked else None
 
 
-def _target(task: "HarnessTask", doc: dict[str, Any]) -> str:
-    target = task.target(doc)
+def _target(task: "HarnessTask", item_id: int) -> str:
+    target = task.target(item_id)
     if task.is_multiple_choice and isinstance(target, int) and not isinstance(target, bool):
-        choices = task.choices(doc)
+        choices = task.choices(item_id)
         return choices[target] if 0 <= target < len(choices) else str(target)
     return str(target)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean
-from lm_eval.api.task import Task
+from lm_eval.api.task import ConfigurableTask, Task
 
 from evalcard.errors import UserError
 from evalcard.tasks.contexts import blamed_on, compiled_templates, seeded
@@ -92,7 +92,13 @@ class HarnessTask:
 
     @property
     def repeats(self) -> int:
-        return int(self.task.config.repeats or 1)
+        """Raises UserError for what is no whole number of 1 or more."""
+        stated = self.task.config.repeats
+        if stated is None:
+            return 1
+        if not isinstance(stated, int) or isinstance(stated, bool) or stated < 1:
+            raise UserError(f"task {self.name}: 'repeats' must be a whole number of 1 or more, not {stated!r}.")
+        return stated
 
     @property
     def gen_prefix(self) -> str | None:
@@ -112,15 +118,25 @@ class HarnessTask:
         """Whether whole texts are scored."""
         return self.task.OUTPUT_TYPE == "loglikelihood_rolling"
 
-    def choices(self, doc: dict[str, Any]) -> list[str]:
-        """The answers a multiple-choice document offers."""
-        with compiled_templates():
-            return list(self.task.doc_to_choice(doc))
+    def choices(self, item_id: int) -> list[str]:
+        """The answers a multiple-choice document offers. Raises UserError where ``doc_to_choice`` fails."""
+        with compiled_templates(), blamed_on(f"{self.name}, item {item_id},", "has no choices (doc_to_choice)"):
+            return list(self.task.doc_to_choice(self.docs[item_id]))
 
-    def target(self, doc: dict[str, Any]) -> Any:
-        """The right answer as the task states it: text, an index of ``choices``, or a list."""
-        with compiled_templates():
-            return self.task.doc_to_target(doc)
+    def target(self, item_id: int) -> Any:
+        """The right answer as the task states it: text, an index of ``choices``, or a list.
+
+        Raises UserError where ``doc_to_target`` fails.
+        """
+        with compiled_templates(), blamed_on(f"{self.name}, item {item_id},", "has no right answer (doc_to_target)"):
+            return self.task.doc_to_target(self.docs[item_id])
+
+    @property
+    def has_own_grading(self) -> bool:
+        """Whether a function of the task's own grades its answers."""
+        return getattr(self.task.config, "process_results", None) is not None or (
+            type(self.task).process_results is not ConfigurableTask.process_results
+        )
 
     def set_fewshot(self, asked: int | None, seed: int) -> str | None:
         """Apply ``--num-fewshot`` by the harness's rules; the text says what became of it, None if nothing changed."""
@@ -147,8 +163,22 @@ class HarnessTask:
         found = []
         with seeded(self._random_state), compiled_templates(), blamed_on(self.name):
             for item_id, doc in enumerate(self.docs[:count]):
-                found.append(self._prompt(item_id, doc, chat))
+                try:
+                    found.append(self._prompt(item_id, doc, chat))
+                except (AssertionError, ValueError):
+                    self._refuse_few_shots()
+                    raise
         return found
+
+    def _refuse_few_shots(self) -> None:
+        """Raise UserError where there are fewer documents than shots; the item's own is no shot of it."""
+        sampler = getattr(self.task, "sampler", None)
+        pool = len(getattr(sampler, "fewshot_indices", None) or getattr(sampler, "df", None) or ())
+        if self.num_fewshot > 0 and pool <= self.num_fewshot:
+            raise UserError(
+                f"task {self.name}: {self.num_fewshot} shots were asked for, but it has {pool} documents to take them "
+                "from (the item itself is never one of its shots). Ask for fewer with --num-fewshot."
+            )
 
     def _prompt(self, item_id: int, doc: dict[str, Any], chat: Chat) -> Prompt:
         is_chat = chat.render is not None
@@ -181,6 +211,13 @@ class HarnessTask:
         return [Metric(name, aggregation[name] is mean, bool(higher.get(name, True))) for name in aggregation]
 
     @property
+    def unknown_metrics(self) -> list[str]:
+        """Metrics of generated answers that neither the harness nor the evaluate library has a function for."""
+        if self.has_own_grading or self.task.OUTPUT_TYPE != "generate_until":
+            return []
+        return [name for name, function in self.task._metric_fn_list.items() if function is None]
+
+    @property
     def filters(self) -> list[str]:
         """Filters that can work on a single answer, in the task's own order."""
         return [ensemble.name for ensemble in self._usable_filters()]
@@ -192,36 +229,48 @@ class HarnessTask:
         return [ensemble.name for ensemble in self.task._filters if ensemble.name not in usable]
 
     def _usable_filters(self) -> list[Any]:
-        return [e for e in self.task._filters if all(getattr(part(), "k", 1) == 1 for part in e.filters)]
+        return [e for e in self.task._filters if all(getattr(part, "k", 1) == 1 for part in self._parts(e))]
+
+    def _parts(self, ensemble: Any) -> list[Any]:
+        with blamed_on(self.name, f"has a filter {ensemble.name!r} that does not work"):
+            return [part() for part in ensemble.filters]
 
     def fallbacks(self, filter_name: str) -> set[Any]:
         """What a filter returns where it finds nothing."""
         (ensemble,) = (e for e in self.task._filters if e.name == filter_name)
-        found = {value for part in ensemble.filters if isinstance(value := getattr(part(), "fallback", None), str)}
-        return found
+        fallbacks = (getattr(part, "fallback", None) for part in self._parts(ensemble))
+        return {value for value in fallbacks if isinstance(value, str)}
 
     def extracts(self, filter_name: str) -> bool:
         """Whether the filter looks for an answer in the text at all."""
         (ensemble,) = (e for e in self.task._filters if e.name == filter_name)
-        return any(hasattr(part(), "fallback") for part in ensemble.filters)
+        return any(hasattr(part, "fallback") for part in self._parts(ensemble))
 
     def grade(self, answers: Sequence[tuple[int, list[Any]]]) -> list[dict[str, tuple[Any, dict[str, Any]]]]:
         """Filter and score answers, each by itself.
 
         answers: (item_id, one response for each request of the item): text, (logprob, is_greedy), or a log-probability.
         Returns for each answer: filter -> (filtered response of the first request, metric -> value).
+        Raises UserError where a filter or ``process_results`` fails.
         """
         groups = [self._instances(item_id, responses) for item_id, responses in answers]
         flat = [instance for group in groups for instance in group]
         graded: list[dict[str, tuple[Any, dict[str, Any]]]] = [{} for _ in groups]
         with seeded(self._random_state), compiled_templates():
             for ensemble in self._usable_filters() if flat else []:
-                ensemble.apply(flat)
-                for group, result in zip(groups, graded, strict=True):
+                with blamed_on(self.name, f"has a filter {ensemble.name!r} that fails"):
+                    ensemble.apply(flat)
+                for (item_id, _), group, result in zip(answers, groups, graded, strict=True):
                     filtered = [instance.filtered_resps[ensemble.name] for instance in group]
-                    values = self.task.process_results(copy.deepcopy(group[0].doc), filtered)
-                    result[ensemble.name] = (filtered[0], values)
+                    result[ensemble.name] = (filtered[0], self._values(item_id, group[0].doc, filtered))
         return graded
+
+    def _values(self, item_id: int, doc: dict[str, Any], filtered: list[Any]) -> dict[str, Any]:
+        with blamed_on(f"{self.name}, item {item_id},", "cannot be graded (process_results)"):
+            values = self.task.process_results(copy.deepcopy(doc), filtered)
+            if not isinstance(values, dict):
+                raise TypeError(f"expected a dict of metric and value, got {values!r}")
+            return values
 
     def _instances(self, item_id: int, responses: list[Any]) -> list[Instance]:
         doc = self.docs[item_id]

@@ -10,6 +10,7 @@ from evalcard.results.records import RowRecord, TaskRecord
 from evalcard.samples import prompt_tokens
 from evalcard.spec import ModelSpec, RunSpec
 from evalcard.tasks.build import build
+from evalcard.tasks.check import check_documents, check_grading
 from evalcard.tasks.data import data_roots
 from evalcard.tasks.decoding import in_words
 from evalcard.tasks.files import select
@@ -77,7 +78,9 @@ def prepare_tasks(
         for task in built.tasks:
             note = task.set_fewshot(spec.num_fewshot, spec.seed)
             selected = min(spec.limit_per_subtask or len(task.docs), len(task.docs))
+            check_documents(task, range(selected))
             scoring = scoring_of(task, range(selected))
+            check_grading(task, scoring, range(selected))
             notes += ([note] if note else []) + list(scoring.notes)
             prepared.append(PreparedTask(_record(task, scoring, spec, selected), scoring, task))
             bar.advance()

@@ -54,3 +54,9 @@ def test_rope_that_depends_on_the_batch_is_refused_wherever_it_stands() -> None:
     nested = {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rope_type": "longrope"}}
     with pytest.raises(UnsupportedModel, match="longrope"):
         check_rope(SimpleNamespace(rope_parameters=nested), "m")
+
+
+@pytest.mark.parametrize(("rope_type", "why"), [("dynamic", "length of the batch"), ("nonsense", "is unknown here")])
+def test_an_unknown_rope_is_not_said_to_depend_on_the_batch(rope_type: str, why: str) -> None:
+    with pytest.raises(UnsupportedModel, match=f"{rope_type}', which .*{why}"):
+        check_rope(SimpleNamespace(rope_parameters={"rope_type": rope_type}), "m")

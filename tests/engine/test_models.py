@@ -337,6 +337,7 @@ def test_identity_is_that_of_the_open_model(checkpoint) -> None:
     model = open_small(checkpoint("llama"))
     assert (plain.weights, plain.numerics) == (model.info.weights_digest, model.numerics)
     quantized = identify(folder, dtype="float32", device="cpu", scheme=parse_scheme("w8a8"))
+    assert model.identity == plain and open_small(checkpoint("llama"), "w8a8").identity == quantized
     assert quantized.weights.startswith(plain.weights) and "w8a8" in quantized.weights
     assert quantized.numerics != plain.numerics
 
@@ -374,3 +375,72 @@ def test_the_real_model_agrees_with_transformers() -> None:
             expected = eager(ids[None], use_cache=False).logits[0]
         torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
     assert_same_bits(Packed(model, tokens, 256).one_by_one((100, 1, 1, 60)), whole)
+
+
+def altered(folder: Path, source: Path, **values: object) -> str:
+    """The same weights with other values in config.json."""
+    config = json.loads((source / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | values))
+    (folder / "model.safetensors").write_bytes((source / "model.safetensors").read_bytes())
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("hidden_size", "64"),
+        ("eos_token_id", "x"),
+        ("num_attention_heads", 0),
+        ("num_key_value_heads", 5),
+        ("num_hidden_layers", 0),
+        ("max_position_embeddings", 0),
+        ("head_dim", 15),
+        ("dtype", "float8"),
+        ("hidden_act", "nonsense"),
+        ("intermediate_size", -4),
+    ],
+)
+def test_a_wrong_value_in_the_config_is_refused_before_weights_are_read(
+    checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, value: object
+) -> None:
+    monkeypatch.setattr("evalcard_engine.models.weights_digest", lambda *_: pytest.fail("weights were read"))
+    folder = altered(tmp_path, checkpoint("llama"), **{field: value})
+    with pytest.raises(EngineError, match=r"config\.json"):
+        identify(folder, dtype="float32", device="cpu", scheme=None)
+
+
+def test_tensors_that_do_not_fit_and_inexact_activations_are_refused_before_opening(checkpoint, tmp_path: Path) -> None:
+    for values, match in (({"num_hidden_layers": 4}, "missing"), ({"hidden_act": "gelu_new"}, "no exact form")):
+        with pytest.raises(EngineError, match=match):
+            identify(altered(tmp_path, checkpoint("llama"), **values), dtype="float32", device="cpu", scheme=None)
+
+
+@pytest.mark.parametrize(("device", "match"), [("cuda", "no GPU here"), ("tpu", "must be cpu or cuda")])
+def test_a_device_that_is_not_there_is_refused(
+    checkpoint, monkeypatch: pytest.MonkeyPatch, device: str, match: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(EngineError, match=match):
+        identify(str(checkpoint("llama")), dtype="float32", device=device, scheme=None)
+
+
+def test_weights_that_change_while_they_are_read_are_refused(checkpoint, tmp_path: Path) -> None:
+    folder = altered(tmp_path, checkpoint("llama"))
+
+    def rewrite(done: int, total: int) -> None:
+        if done == total:
+            weights = load_file(checkpoint("llama") / "model.safetensors")
+            save_file({name: tensor + 1 for name, tensor in weights.items()}, tmp_path / "new")
+            os.replace(tmp_path / "new", tmp_path / "model.safetensors")
+
+    with pytest.raises(EngineError, match="changed while they were read"):
+        open_model(folder, dtype="float32", device="cpu", scheme=None, on_progress=rewrite)
+
+
+def test_the_engine_names_the_weights_it_read(checkpoint) -> None:
+    from evalcard_engine.config import EngineConfig
+    from evalcard_engine.engine import Engine
+
+    folder, scheme = str(checkpoint("llama")), parse_scheme("w4a16")
+    with Engine.open(folder, EngineConfig(device="cpu", dtype="float32", scheme=scheme)) as engine:
+        assert engine.weights == identify(folder, dtype="float32", device="cpu", scheme=scheme).weights

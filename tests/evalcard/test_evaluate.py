@@ -125,6 +125,20 @@ class TestReuse:
             assert found.samples == first.samples
             assert len(second.journal("n", "toy_sums").read()) == 12
 
+    @pytest.mark.parametrize("changes", [{"text": None, "choices": None}, {"text": "x", "choices": []}])
+    def test_stored_answers_that_do_not_fit_are_asked_again(
+        self, run: Callable, fake_backend: Callable, folder: RunFolder, tmp_path: Path, changes: dict[str, Any]
+    ):
+        first = run(fake_backend())
+        broken = first.samples["toy_shapes"][2].model_copy(update=changes)
+        folder.journal("m", "toy_shapes").append(broken)
+        backend = fake_backend()
+        assert run(backend).samples == first.samples and len(backend.asked) == 1
+        folder.journal("m", "toy_shapes").append(broken)
+        with RunFolder.open(tmp_path, "second") as second:
+            run(again := fake_backend(), folder=second, index=AnswerIndex.scan([tmp_path], skip=second.path))
+        assert len(again.asked) <= 1
+
     def test_no_weights_digest_no_reuse_across_runs(self, run: Callable, fake_backend: Callable, tmp_path: Path):
         run(fake_backend(weights=None))
         with RunFolder.open(tmp_path, "second") as second:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalcard.cli.main import invoke
+from evalcard.errors import UserError
 from evalcard.progress import Silent
 from evalcard.resources import demo_model
 from evalcard.run import Outcome, plan_run, run_plan, slugs
@@ -215,3 +216,19 @@ def test_gate_after_a_run(finished: tuple[Path, Outcome], capsys):
         code == verdict["exit_code"] == {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "CANNOT_JUDGE": 4}[verdict["outcome"]]
     )
     assert invoke([*args, "--task", "no_such_task=90"]) == 2
+
+
+def test_weights_that_change_between_planning_and_loading_are_not_answered_for(tmp_path: Path):
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folder = copy_of_demo(tmp_path / "m")
+    spec = make_spec(
+        {"baseline": str(folder), "tasks": "demo_words", "limit_per_subtask": 2, "out": str(tmp_path / "r")}
+    )
+    plan = plan_run(spec, Silent())
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: torch.zeros_like(one) for name, one in weights.items()}, folder / "model.safetensors")
+    with pytest.raises(UserError, match="weights of m changed after this run was planned"):
+        run_plan(plan, Silent(), command=["evalcard", "run"])
+    assert not list((tmp_path / "r").glob("*/samples/*/*.jsonl"))

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,6 +22,9 @@ NOT_IN_DIGEST = frozenset({"_name_or_path", "_model_name_or_path", "transformers
 """Config fields that change no answer, or are named elsewhere (the dtype computed in is part of the numerics)."""
 
 HASH_THREADS = 2
+
+SETTLED_NS = 100_000_000
+"""Files changed more recently are hashed anew: two writes within a tick of a file system's clock look alike."""
 
 
 def claim(
@@ -101,7 +105,7 @@ def weights_digest(checkpoint: Checkpoint, family: Family, on_progress: OnProgre
     """sha256 over the config's content and each text tensor's name in the module, dtype, shape and bytes.
 
     The folder's place, the cut into shards and tensors of other parts (a vision tower) do not matter. Kept for the
-    life of the process while the files' times and sizes stay as they are.
+    life of the process while the files stay as they are: a write shows in a file's change time, which no program sets.
     """
     named = sorted(
         (parameter, tensor) for tensor in checkpoint.tensors if (parameter := family.module_name(tensor)) is not None
@@ -110,10 +114,16 @@ def weights_digest(checkpoint: Checkpoint, family: Family, on_progress: OnProgre
     config = {key: value for key, value in checkpoint.config.items() if key not in NOT_IN_DIGEST}
     head = json.dumps(config, sort_keys=True)
     files = sorted({place.file for place in checkpoint.tensors.values()})
-    stamp = (head, *((file.resolve(), file.stat().st_mtime_ns, file.stat().st_size) for file in files))
-    if stamp not in _digests:
-        _digests[stamp] = _hash_all(checkpoint, named, head, on_progress)
-    return _digests[stamp]
+    stats = [file.stat() for file in files]
+    is_settled = max(stat.st_ctime_ns for stat in stats) < time.time_ns() - SETTLED_NS
+    marks = ((stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size) for stat in stats)
+    stamp = (head, *(zip((file.resolve() for file in files), marks, strict=True)))
+    if is_settled and stamp in _digests:
+        return _digests[stamp]
+    digest = _hash_all(checkpoint, named, head, on_progress)
+    if is_settled:
+        _digests[stamp] = digest
+    return digest
 
 
 _digests: dict[tuple[object, ...], str] = {}

@@ -55,6 +55,8 @@ def open_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
             if tensor in tensors:
                 raise EngineError(f"{model}: the tensor {tensor} is in {tensors[tensor].file.name} and in {file.name}.")
             tensors[tensor] = found
+    if not tensors:
+        raise EngineError(f"{model}: its *.safetensors hold no tensor. Fetch the model again.")
     return Checkpoint(model, path, config, tensors)
 
 
@@ -96,6 +98,9 @@ def read_config(path: Path, model: str) -> dict[str, Any]:
         raise EngineError(f"{model}: config.json is not valid JSON ({error}).") from error
     if not isinstance(config, dict):
         raise EngineError(f"{model}: config.json holds a {type(config).__name__}, not an object.")
+    for name in ("text_config", "quantization_config"):
+        if not isinstance(config.get(name) or {}, dict):
+            raise EngineError(f"{model}: {name} in config.json is {config[name]!r}; it must be an object. Correct it.")
     return config
 
 
@@ -131,9 +136,15 @@ def weight_files(path: Path, model: str) -> list[Path]:
 
 def _weight_map(index: Path, model: str) -> dict[str, str]:
     try:
-        return dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
-    except (ValueError, KeyError, TypeError) as error:
+        found = json.loads(index.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise EngineError(f"{model}: {index.name} cannot be read ({type(error).__name__}: {error}).") from error
+    names = found.get("weight_map") if isinstance(found, dict) else None
+    if not isinstance(names, dict) or not names or not all(isinstance(file, str) for file in names.values()):
+        raise EngineError(
+            f"{model}: {index.name} is malformed: its weight_map must name a file for each tensor. Fetch it again."
+        )
+    return names
 
 
 def read_header(file: Path) -> dict[str, TensorFile]:

@@ -1,13 +1,15 @@
 """Every parameter filled, every tensor claimed, and a digest of exactly what matters."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from evalcard_engine.checkpoint.plain import Tensors, claim, weights_digest
+from evalcard_engine.checkpoint.plain import SETTLED_NS, Tensors, claim, weights_digest
 from evalcard_engine.checkpoint.source import Checkpoint, open_checkpoint
 from evalcard_engine.errors import EngineError, UnsupportedModel
 from evalcard_engine.families import FAMILIES
@@ -104,3 +106,25 @@ def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
     weights_digest(checkpoint(tmp_path), LLAMA, lambda done, total: seen.append((done, total)))
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
     assert seen[-1] == (6 * 4 + 4 * 2, 6 * 4 + 4 * 2)
+
+
+@pytest.mark.parametrize("wait", [0.0, 2 * SETTLED_NS / 1e9])
+def test_digest_sees_a_rewrite_that_keeps_size_and_mtime(tmp_path: Path, wait: float) -> None:
+    file = tmp_path / "model.safetensors"
+    opened = checkpoint(tmp_path)
+    time.sleep(wait)
+    before, times = digest(opened), file.stat()
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert (file.stat().st_mtime_ns, file.stat().st_size) == (times.st_mtime_ns, times.st_size)
+    assert digest(opened) != before
+
+
+def test_digest_of_settled_files_is_paid_for_once(tmp_path: Path) -> None:
+    opened, seen = checkpoint(tmp_path), []
+    time.sleep(2 * SETTLED_NS / 1e9)
+    before = digest(opened)
+    assert weights_digest(opened, LLAMA, lambda done, total: seen.append(done)) == before
+    assert seen == []

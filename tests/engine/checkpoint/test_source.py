@@ -114,3 +114,24 @@ def test_a_hub_id_gives_the_downloaded_folder(monkeypatch: pytest.MonkeyPatch, t
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda model, **kwargs: str(tmp_path))
     assert locate("org/name") == tmp_path
+
+
+@pytest.mark.parametrize("text", ['{"weight_map": []}', '{"weight_map": {}}', '{"weight_map": {"a": 1}}', "{}", "[]"])
+def test_an_index_without_a_map_is_malformed(tmp_path: Path, text: str) -> None:
+    write(tmp_path, {"model-1.safetensors": {"a": torch.ones(1)}})
+    (tmp_path / "model.safetensors.index.json").write_text(text)
+    with pytest.raises(EngineError, match="index.json is malformed"):
+        open_checkpoint(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["text_config", "quantization_config"])
+def test_a_part_of_the_config_that_is_no_object_is_named(tmp_path: Path, name: str) -> None:
+    write(tmp_path, {"model.safetensors": {"a": torch.ones(1)}}, {"model_type": "gemma3", name: "x"})
+    with pytest.raises(EngineError, match=f"{name} in config.json is 'x'"):
+        open_checkpoint(str(tmp_path))
+
+
+def test_files_without_tensors_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, {"model.safetensors": {}})
+    with pytest.raises(EngineError, match="hold no tensor"):
+        open_checkpoint(str(tmp_path))

@@ -28,7 +28,7 @@ def test_layout(tmp_path: Path, make_sample, make_verdict):
 def test_verdicts_are_replaced_whole(tmp_path: Path, make_verdict):
     with RunFolder.open(tmp_path, "run") as folder:
         assert not folder.has_verdicts("base", "toy")
-        with pytest.raises(UserError, match="rescore"):
+        with pytest.raises(UserError, match="evalcard run"):
             folder.read_verdicts("base", "toy")
         folder.write_verdicts("base", "toy", [make_verdict(i, extracted="a\u2028\ud800") for i in range(3)])
         shorter = [make_verdict("x", value=float("nan"))]

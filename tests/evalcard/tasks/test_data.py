@@ -98,6 +98,27 @@ class TestReadSplit:
         with pytest.raises(UserError, match=f"cannot read the data file .*test.{suffix}"):
             data.read_split([tmp_path / f"test.{suffix}"])
 
+    @pytest.mark.parametrize(
+        ("name", "text", "message"),
+        [
+            ("t.jsonl", '{"a": 1}\n\n{"a"', "line 3 is no JSON"),
+            ("t.jsonl", '{"a": 1}\n[1]\n', r"line 2 must be one JSON object, not \[1\]"),
+            ("t.jsonl", "5", "line 1 must be one JSON object, not 5"),
+            ("t.json", '[{"a": 1}, 7]', "row 2 must be a JSON object, not 7"),
+            ("t.jsonl", "\n", "it is empty"),
+            ("t.json", "", "it is empty"),
+        ],
+    )
+    def test_where_the_damage_is(self, tmp_path: Path, name: str, text: str, message: str):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(UserError, match=f"cannot read the data file .*{name}: {message}"):
+            data.read_split([tmp_path / name])
+
+    @pytest.mark.parametrize(("name", "text"), [("t.jsonl", '{"a": 1}\n'), ("t.json", '[{"a": 1}]')])
+    def test_a_byte_order_mark(self, tmp_path: Path, name: str, text: str):
+        (tmp_path / name).write_text(text, encoding="utf-8-sig")
+        assert list(data.read_split([tmp_path / name])) == [{"a": 1}]
+
 
 def test_a_missing_split_names_those_there_are(tmp_path: Path):
     splits = data.LocalSplits("a", data.find_splits([put(tmp_path, "a/test.jsonl", ROWS).parents[1]], "a", None))

@@ -31,7 +31,7 @@ def test_no_eos_text():
 
 @pytest.mark.parametrize("until", [[1], [None], 7])
 def test_until_must_be_text(until: Any):
-    with pytest.raises((UserError, TypeError)):
+    with pytest.raises(UserError, match="must be a string"):
         decoded({"until": until})
 
 
@@ -88,3 +88,20 @@ def test_what_cannot_be_honoured_is_refused():
 def test_words():
     assert in_words(None) == "scored" and in_words(decoded({})) == "greedy"
     assert in_words(decoded({"temperature": 0.6, "top_p": 0.95})) == "sampled, temperature 0.6, top-p 0.95, seed 9"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.5}, {"top_k": 2.5}, {"top_k": -1}, {"min_p": 2}, {"top_p": "x"}],
+)
+def test_sampling_out_of_range(wrong: dict[str, Any]):
+    (name, value) = next(iter(wrong.items()))
+    with pytest.raises(UserError, match=f"task t asks for {name}={value!r}; it must be a"):
+        decoded({"do_sample": True, "temperature": 0.5} | wrong)
+    assert not decoded({"do_sample": True, "temperature": 0.5, "top_p": 1, "top_k": 0, "min_p": 0}).is_greedy
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "many", True])
+def test_length_out_of_range(value: Any):
+    with pytest.raises(UserError, match="max_gen_toks"):
+        decoded({"max_gen_toks": value})
