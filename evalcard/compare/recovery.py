@@ -85,7 +85,8 @@ def wilson_low(score: float, n: int) -> float:
     z2 = Z_95**2
     centre = score + z2 / (2 * n)
     spread = Z_95 * math.sqrt(score * (1 - score) / n + z2 / (4 * n * n))
-    return max(0.0, (centre - spread) / (1 + z2 / n))
+    # (centre - spread) / (1 + z2 / n) without its cancellation: the product of both ends is score^2 / (1 + z2 / n).
+    return score**2 / (centre + spread)
 
 
 def baseline_fault(baseline: RowScore, chance: float, higher_is_better: bool) -> str | None:

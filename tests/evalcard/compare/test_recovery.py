@@ -6,7 +6,7 @@ import statistics
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evalcard.compare.recovery import (
@@ -88,6 +88,7 @@ def test_wilson_interval_against_published_values(right: int, n: int, expected: 
 
 
 @settings(deadline=None)
+@example((0, 3))  # the difference of centre and spread leaves 1e-17 here
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_wilson_interval_against_its_definition(counts: tuple[int, int]):
     """The lower end is where the score test just keeps p: |share - p| = z sqrt(p (1 - p) / n)."""
