@@ -133,7 +133,7 @@ def test_hashes():
 class TestTwoModels:
     def test_equal_prompts_pass(self, tokenizer: Tokenizer):
         items = encoded(tokenizer, [choices(" A", " B")]).items
-        require_equal_prompts(items, items, "a", "b", tokenizer, tokenizer)
+        assert require_equal_prompts(items, items, "a", "b", tokenizer, tokenizer) is None
 
     def test_the_first_difference_is_named(self, tokenizer: Tokenizer):
         items = encoded(tokenizer, [choices(" A", " B")]).items
