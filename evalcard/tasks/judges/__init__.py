@@ -1,0 +1,1 @@
+"""Is this answer right? Judges of mathematics, numbers, letters and texts."""
