@@ -157,7 +157,8 @@ class _Evaluation:
         verdicts = {}
         with bars.step("Grading", total=len(self._tasks), unit="tasks") as bar:
             for task in self._prepared.tasks:
-                verdicts[task.name] = tuple(grade(task.task, task.scoring, self.samples_of(task)))
+                samples = self.samples_of(task)
+                verdicts[task.name] = tuple(grade(task.task, task.scoring, samples, task.record.opens_thinking))
                 self._folder.write_verdicts(self._slug, task.name, verdicts[task.name])
                 bar.advance()
         return verdicts

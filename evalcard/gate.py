@@ -129,6 +129,12 @@ def with_verdict(comparison: Comparison, verdict: GateVerdict) -> Comparison:
     return comparison.model_copy(update={"verdict": verdict.model_dump(mode="json")})
 
 
+def keep_verdict(earlier: Comparison, comparison: Comparison) -> Comparison:
+    """``comparison`` with the gate's word on ``earlier``, which stands as long as what it judged is unchanged."""
+    is_same = earlier.model_copy(update={"verdict": None}) == comparison
+    return earlier if is_same else comparison
+
+
 def _check_limits(comparison: Comparison, spec: GateSpec) -> None:
     known = [row.task for row in comparison.tasks]
     unknown = [name for name in spec.tasks if name not in known]

@@ -1,64 +1,26 @@
 """The whole job: evaluate each model, compare, judge nothing yet, render."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from evalcard.backends.backend import Backend
 from evalcard.card.render import write_cards
 from evalcard.compare.comparison import compare_run
 from evalcard.errors import UserError
 from evalcard.gate import GateSpec, GateVerdict, judge_run
+from evalcard.plan import Plan
 from evalcard.progress import Progress
 from evalcard.results.index import AnswerIndex
 from evalcard.results.origin import git_state, hardware, versions
 from evalcard.results.records import SCHEMA, Comparison, ModelRecord, ProgressRecord, RunRecord
 from evalcard.results.runs import find_run, known_models, with_known_sizes
 from evalcard.results.store import RunFolder
-from evalcard.spec import DEMO, ModelSpec, RunSpec
+from evalcard.spec import ModelSpec
 
 if TYPE_CHECKING:
     from evalcard.evaluate import ModelRun, Role
-    from evalcard.tasks.prepare import Prepared, PreparedTask
-
-DEMO_SCHEMES = ("w8a8", "w4a16")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A run that is ready: everything that can fail without weights has been tried."""
-
-    spec: RunSpec
-    prepared: "Prepared"
-    backends: Mapping[str, Backend]
-    """By slug, the baseline first; none has loaded weights yet."""
-
-    def lines(self) -> list[str]:
-        """For a person: what is about to be evaluated, before any weights load."""
-        counts = [
-            f"{task.name} {_count(task.record.items_selected, task.record.items_total)}" for task in self.prepared.tasks
-        ]
-        shown = ", ".join(counts[:8]) + (f" and {len(counts) - 8} more tasks" if len(counts) > 8 else "")
-        samples, models = self.prepared.num_samples, len(self.backends)
-        tokens = f"{self.prepared.prompt_tokens} prompt tokens each"
-        total = f"{samples} answers x {models} models = {samples * models} ({tokens})"
-        models_shown = f"Models: {', '.join(model.label for model in self.spec.models)}"
-        return [f"Run {self.spec.run_name}: {shown}", models_shown, total, *self.prepared.notes]
-
-    def summary(self) -> dict[str, Any]:
-        """The same for a program."""
-        return {
-            "run": self.spec.run_name,
-            "models": list(self.backends),
-            "tasks": [task.record.model_dump() for task in self.prepared.tasks],
-            "answers_per_model": self.prepared.num_samples,
-            "prompt_tokens_per_model": self.prepared.prompt_tokens,
-            "notes": list(self.prepared.notes),
-        }
 
 
 @dataclass(frozen=True)
@@ -69,43 +31,6 @@ class Outcome:
     comparison: Comparison
     card: Path
     """The run's README.md."""
-
-
-def with_demo_defaults(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Without a baseline the bundled demo model is compared with its compressed variants, on the demo tasks."""
-    if "baseline" in flags:
-        return dict(flags)
-    if "compressed" in flags and any(not str(model).startswith(DEMO) for model in flags["compressed"]):
-        raise UserError("--compressed needs --baseline: the model it is compared with. Without both, the demo is run.")
-    demo = {"baseline": DEMO, "compressed": [f"{DEMO}:{scheme}" for scheme in DEMO_SCHEMES], "tasks": ["demo"]}
-    return demo | dict(flags)
-
-
-def plan_run(spec: RunSpec, progress: Progress) -> Plan:
-    """Resolve tasks, prompts and models; raises UserError for everything a user can fix."""
-    from evalcard.tasks.files import select
-    from evalcard.tasks.prepare import prepare
-
-    for root in spec.reuse:
-        if not Path(root).is_dir():
-            raise UserError(f"--reuse {root}: there is no such folder. Give a results root of another run.")
-    select(spec.tasks)  # light, so that a misspelt name fails at once; prepare resolves the names again, from the cache
-    backends = {slug: _backend(spec, model, progress) for slug, model in zip(slugs(spec), spec.models, strict=True)}
-    for backend in backends.values():
-        backend.identity()
-    prepared = prepare(spec, progress)
-    _refuse_without_mean(prepared.tasks)
-    return Plan(spec, prepared, backends)
-
-
-def _refuse_without_mean(tasks: Sequence["PreparedTask"]) -> None:
-    """Two models are paired item by item, so a score that is no mean over items cannot be compared."""
-    refused = [f"{task.name} ({task.scoring.metric})" for task in tasks if not task.scoring.is_mean]
-    if refused:
-        raise UserError(
-            f"these tasks have no metric that is a mean over items: {', '.join(refused)}. Leave them out, or measure "
-            "one model with `python -m evalcard.lm_eval --model evalcard`."
-        )
 
 
 def run_plan(plan: Plan, progress: Progress, command: Sequence[str]) -> Outcome:
@@ -178,16 +103,6 @@ def _evaluate(
         backend.close()
 
 
-def _backend(spec: RunSpec, model: ModelSpec, progress: Progress) -> Backend:
-    if spec.backend == "evalcard":
-        from evalcard.backends.embedded import EmbeddedBackend
-
-        return EmbeddedBackend(spec, model, progress)
-    from evalcard.backends.harness import HarnessBackend
-
-    return HarnessBackend(spec, model, progress)
-
-
 class _RunState:
     """run.json as it grows."""
 
@@ -236,22 +151,6 @@ class _RunState:
         )
 
 
-def slugs(spec: RunSpec) -> list[str]:
-    """Folder names: last path part and scheme, with 4 hex of the model where two clash."""
-    plain = [_slug(model.label) for model in spec.models]
-    return [
-        # The role is part of it: a model may be compared with itself.
-        f"{slug}-{sha256((str(number == 0) + model.model_dump_json()).encode()).hexdigest()[:4]}"
-        if plain.count(slug) > 1
-        else slug
-        for number, (slug, model) in enumerate(zip(plain, spec.models, strict=True))
-    ]
-
-
-def _slug(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", label.rsplit("/", 1)[-1]).strip("-.") or "model"
-
-
 def _earlier(folder: RunFolder) -> RunRecord | None:
     """What an earlier attempt stored; a damaged record is none."""
     try:
@@ -262,7 +161,3 @@ def _earlier(folder: RunFolder) -> RunRecord | None:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _count(selected: int, total: int) -> str:
-    return str(total) if selected == total else f"{selected} of {total}"

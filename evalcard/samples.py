@@ -61,6 +61,7 @@ def make_sample(item: Item, key: str, task_version: str, answer: ItemAnswer) -> 
         repeat=item.repeat,
         prompt_hash=item.prompt_hash,
         prompt_tokens=prompt_tokens(item),
+        shots=item.shots,
         text=answer.text,
         token_ids=None if answer.token_ids is None else list(answer.token_ids),
         choices=choices,

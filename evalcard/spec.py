@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from evalcard.errors import UserError
 from evalcard.resources import demo_model
@@ -17,7 +17,10 @@ from evalcard_engine.quant.scheme import parse_scheme
 DEMO = "@demo"
 """The bundled demo model, wherever evalcard is installed; neither a Hub id nor a likely folder."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
-_NOT_PART_OF_THE_NAME = {"out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens"}
+_FILE_END = re.compile(r"\.(ya?ml|jsonl?|csv|parquet)(:.*)?$", re.DOTALL)
+_NOT_PART_OF_THE_NAME = {
+    "out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens", "trust_task_code"
+}  # fmt: skip
 """Fields that change neither answers nor scores, so the same command resumes in the same folder."""
 
 
@@ -92,11 +95,25 @@ class RunSpec(Strict):
     compressed: tuple[ModelSpec, ...] = ()
     tasks: tuple[str, ...] = Field(min_length=1)
     num_fewshot: int | None = Field(default=None, ge=0)
+    limit: float | None = Field(default=None, gt=0)
+    """Items of a row in all, seeded and spread over its tasks by their sizes; below 1 a share of every task."""
     limit_per_subtask: int | None = Field(default=None, ge=1)
     """The first N documents of every leaf task."""
+    drop_shots: bool = False
+    """Leave out whole worked examples where a prompt would not fit."""
     chat_template: bool = False
-    fewshot_as_multiturn: bool = False
+    chat_template_args: dict[str, bool | int | float | str] = {}
+    """More variables for the chat template, such as enable_thinking=false; true, false and numbers are read as such."""
+    fewshot_as_multiturn: bool | None = None
+    """Worked examples as turns of their own; None: wherever a chat template is applied, as in the harness."""
     system: str | None = None
+    repeats: int | None = Field(default=None, ge=1, le=10_000)
+    """Samples of every generated answer, instead of the task's own number."""
+    temperature: float | None = Field(default=None, ge=0, le=100)
+    """Sampling temperature instead of the task's own; 0 is greedy."""
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_k: int | None = Field(default=None, ge=0)
+    min_p: float | None = Field(default=None, ge=0, le=1)
     backend: str = "evalcard"
     model_args: dict[str, str] = {}
     """Passed to the backend for every model."""
@@ -106,6 +123,8 @@ class RunSpec(Strict):
     max_new_tokens: int | None = Field(default=None, ge=1)
     """Overrides the task's own limit."""
     data_root: str | None = None
+    trust_task_code: bool = False
+    """Run Python that lies beside a task file."""
     seed: int = Field(default=1234, ge=0)
     out: str = "results"
     """Results root: a run is a folder below it."""
@@ -119,6 +138,30 @@ class RunSpec(Strict):
     """Bytes of KV cache; None lets the engine take its stated share."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     step_tokens: int | None = Field(default=None, ge=16)
+
+    @field_validator("limit")
+    @classmethod
+    def _count_or_share(cls, value: float | None) -> float | None:
+        if value is not None and value >= 1 and not value.is_integer():
+            raise ValueError("must be a whole number of items, or a share below 1")
+        return value
+
+    @field_validator("chat_template_args", mode="before")
+    @classmethod
+    def _as_values(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: _plain_value(one) if isinstance(one, str) else one for name, one in value.items()}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "RunSpec":
+        if self.limit is not None and self.limit_per_subtask is not None:
+            raise ValueError("limit counts the items of a whole row, limit_per_subtask those of each task; give one")
+        if not self.chat_template:
+            needless = [name for name in ("fewshot_as_multiturn", "chat_template_args") if getattr(self, name)]
+            if needless:
+                raise ValueError(f"{' and '.join(needless)} needs chat_template (--apply-chat-template)")
+        return self
 
     @field_validator("baseline", mode="before")
     @classmethod
@@ -147,7 +190,7 @@ class RunSpec(Strict):
         texts = _listed(value, "task names")
         if not all(isinstance(one, str) for one in texts):
             raise ValueError("every task name must be text; quote names that YAML reads as something else")
-        names = [name.strip() for one in texts for name in one.split(",")]
+        names = [name.strip() for one in texts for name in _split_names(one)]
         return tuple(dict.fromkeys(name for name in names if name))
 
     @property
@@ -160,7 +203,27 @@ class RunSpec(Strict):
         """``<first task>-<8 hex of the resolved spec>``."""
         facts = {k: v for k, v in self.model_dump(mode="json").items() if k not in _NOT_PART_OF_THE_NAME}
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-        return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', Path(self.tasks[0]).stem)}-{digest[:8]}"
+        first = Path(_FILE_END.sub("", self.tasks[0])).name
+        return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', first)}-{digest[:8]}"
+
+
+def _plain_value(text: str) -> bool | int | float | str:
+    """true, false and numbers as what they say; anything else is text."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _split_names(text: str) -> list[str]:
+    """Names separated by commas; after ``:regex=`` a comma belongs to the pattern, which therefore comes last."""
+    head, regex, pattern = text.partition(":regex=")
+    names = head.split(",")
+    return [*names[:-1], names[-1] + regex + pattern]
 
 
 def _listed(value: Any, what: str) -> list[Any]:
@@ -202,7 +265,9 @@ def _explain(error: ValidationError, origin: str) -> str:
         if fault["type"] == "extra_forbidden":
             lines.append(f"unknown key {where!r}")
         else:
-            got = "" if fault["type"] == "missing" else f", got {fault['input']!r}"
-            lines.append(f"{where}: {fault['msg']}{got}")
+            said = fault["msg"].removeprefix("Value error, ")
+            # What concerns the whole spec would be followed by all of it.
+            got = "" if fault["type"] == "missing" or not where else f", got {fault['input']!r}"
+            lines.append(f"{where}: {said}{got}" if where else said)
     known = ", ".join(sorted(RunSpec.model_fields))
     return f"{origin} is not a valid run: {'; '.join(lines)}. Known keys: {known}."

@@ -19,8 +19,9 @@ from evalcard.backends.backend import Item, ItemAnswer, ScoreRequest
 from evalcard.backends.embedded import EmbeddedBackend
 from evalcard.errors import UserError
 from evalcard.spec import ModelSpec, RunSpec, make_spec, parse_model
-from evalcard.tasks.harness import Prompt
-from evalcard.tasks.prompts import Limits, encode_items, hash_ids
+from evalcard.tasks.decoding import Generation, decoding_of
+from evalcard.tasks.prompts import encode_items, hash_ids
+from evalcard.tasks.requests import Prompt
 
 _TASK = "lm_eval"
 _NAMED = ("dtype", "device", "kv_memory", "step_tokens", "threads", "max_length", "seed")
@@ -44,7 +45,7 @@ class EvalcardLM(TemplateLM):
         self._backend = EmbeddedBackend(spec, model)
         self._tokenizer = self._backend.tokenizer
         self._seed = spec.seed
-        self._limits = Limits(spec.max_model_len or self._tokenizer.max_len)
+        self._max_model_len = spec.max_model_len or self._tokenizer.max_len
         self.tokenizer = self._tokenizer.inner
 
     @classmethod
@@ -59,7 +60,7 @@ class EvalcardLM(TemplateLM):
 
     @property
     def max_length(self) -> int:
-        return self._limits.max_model_len
+        return self._max_model_len
 
     @property
     def eot_token_id(self) -> int:
@@ -112,12 +113,14 @@ class EvalcardLM(TemplateLM):
             items.append(Item(_TASK, number, "", 0, hash_ids([ids]), (ScoreRequest(*texts, *ids),)))
         return [_pair(answer) for answer in self._answer(items, disable_tqdm=True)]
 
-    def _items(self, kind: Any, requests: Sequence[Instance], generation: dict[str, Any]) -> list[Item]:
-        prompts = [Prompt(number, kind, (tuple(request.args),)) for number, request in enumerate(requests)]
+    def _items(self, kind: Any, requests: Sequence[Instance], arguments: dict[str, Any]) -> list[Item]:
+        tokenizer, generation = self._tokenizer, None
+        prompts = [Prompt(number, number, kind, (tuple(request.args),)) for number, request in enumerate(requests)]
         docs = [{"prompt": str(request.args[0])} for request in requests]
-        stop_ids = self._tokenizer.stop_ids
-        encoded = encode_items(_TASK, prompts, docs, generation, self._tokenizer, self._limits, 1, self._seed, stop_ids)
-        return list(encoded.items)
+        if kind == "generate":
+            decoding = decoding_of(_TASK, arguments, tokenizer.eos_text, None, self._seed)
+            generation = Generation(decoding, tokenizer.stop_ids)
+        return list(encode_items(_TASK, prompts, docs, tokenizer, self._max_model_len, generation).items)
 
     def _answer(self, items: list[Item], disable_tqdm: bool) -> list[ItemAnswer]:
         """Answers in the order of the items, each exactly once."""

@@ -56,6 +56,8 @@ class Item:
     requests: tuple[ScoreRequest, ...] | tuple[GenerateRequest, ...]
     is_rolling: bool = False
     """A whole text is scored in windows; the first request's ``continuation`` is the text, the others' are empty."""
+    shots: int | None = None
+    """Worked examples in the prompt where some were left out; None where it has them all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evalcard.card import numbers
+from evalcard.card.measures import MeasuresView, measures_view
 from evalcard.card.settings import Settings, settings_of
 from evalcard.card.tables import categories, is_percent, row_view, score_of
 from evalcard.card.view import Headline, ModelView, base_model, clean, flips_view, headline, model_view
@@ -45,6 +46,7 @@ class IndexView:
     lines: tuple[ModelLine, ...]
     categories: tuple[str, ...]
     scores: tuple[ScoreLine, ...]
+    measures: MeasuresView
     findings: tuple[Finding, ...]
     """Warnings and blockers; notes are on the cards."""
     settings: Settings
@@ -63,9 +65,14 @@ def index_view(run: RunRecord, comparison: Comparison) -> IndexView:
         lines=tuple(_model_line(run, comparison, slug) for slug in slugs),
         categories=tuple(categories(comparison)),
         scores=tuple(_score_line(run, comparison, row, slugs) for row in _rows(comparison)),
+        measures=measures_view(run, comparison, [(None, "baseline"), *_titles(run)]),
         findings=tuple(clean(finding) for finding in comparison.health if finding.severity != "note"),
         settings=settings_of(run, run.models),
     )
+
+
+def _titles(run: RunRecord) -> list[tuple[str | None, str]]:
+    return [(model.slug, model_view(model).title) for model in run.models[1:]]
 
 
 def _rows(comparison: Comparison) -> list[ComparedRow]:

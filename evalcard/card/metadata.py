@@ -97,8 +97,10 @@ def _dataset_name(run: RunRecord, row: ComparedRow) -> str:
 def _metric(run: RunRecord, row: ComparedRow, score: float) -> dict[str, Any]:
     tasks = tasks_of(run, row)
     percent = all(task.higher_is_better for task in tasks)
+    repeats = " / ".join(map(str, sorted({task.repeats for task in tasks})))
+    samples = "" if repeats == "1" else f", mean of {repeats} samples"
     return {
         "type": _METRIC_TYPES.get(row.metric, row.metric),
         "value": round(100 * score if percent else score, 2),
-        "name": f"{row.task} ({shots(tasks)}, {metric(tasks)})",
+        "name": f"{row.task} ({shots(tasks)}, {metric(tasks)}{samples})",
     }

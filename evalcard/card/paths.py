@@ -34,6 +34,11 @@ def portable_command(command: Sequence[str], hub_ids: Collection[str]) -> str:
 
 
 def _portable(word: str, hub_ids: Collection[str]) -> str:
+    word, pattern, rest = word.partition(":regex=")  # what a judge looks for is no path, whatever is in it
+    return _portable_word(word, hub_ids) + pattern + rest
+
+
+def _portable_word(word: str, hub_ids: Collection[str]) -> str:
     if "://" in word:
         return re.sub(r"[^=,]*://.*", _URL, word)
     return "".join(_portable_part(part, hub_ids) for part in _SEPARATORS.split(word))

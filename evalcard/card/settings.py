@@ -7,6 +7,7 @@ from evalcard.card.paths import portable_command, without_paths
 from evalcard.card.tables import shots, tasks_of
 from evalcard.results.records import ComparedRow, ModelRecord, RunRecord, TaskRecord
 
+OWN_JUDGE = "task's own"
 _SOURCES = {"evalcard": "evalcard", "lm_eval": "lm-evaluation-harness", "file": "own task file"}
 
 
@@ -20,6 +21,8 @@ class RowSettings:
     shots: str
     decoding: str
     chat_template: str
+    judge: str
+    """What compared answers with right answers: a judge, or the task's own filters and metrics."""
     selection: str
 
 
@@ -47,7 +50,9 @@ _TOLD = {
     "dtype": "dtype",
     "device": "device",
     "system": "system prompt",
+    "chat_template_args": "chat template arguments",
     "fewshot_as_multiturn": "few-shot examples as turns",
+    "drop_shots": "examples left out where a prompt would not fit",
     "max_model_len": "longest sequence in tokens",
     "max_new_tokens": "most new tokens",
 }
@@ -79,9 +84,15 @@ def row_settings(run: RunRecord, row: ComparedRow) -> RowSettings:
         version=_each(task.version for task in tasks),
         shots=shots(tasks),
         decoding=_each(without_paths(task.decoding) for task in tasks),
-        chat_template=_each("yes" if task.chat_template else "no" for task in tasks),
+        chat_template=_each(_chat_template(task) for task in tasks),
+        judge=_each(task.judge or OWN_JUDGE for task in tasks),
         selection=_selection(tasks),
     )
+
+
+def _chat_template(task: TaskRecord) -> str:
+    dated = f", dated {task.template_date}" if task.template_date else ""
+    return f"yes{dated}" if task.chat_template else "no"
 
 
 def _selection(tasks: Sequence[TaskRecord]) -> str:
@@ -89,7 +100,9 @@ def _selection(tasks: Sequence[TaskRecord]) -> str:
     if selected == total:
         return f"all {total}"
     how = _each(task.selection for task in tasks if task.items_selected < task.items_total)
-    return f"{selected} of {total} ({how}{' of each task' if len(tasks) > 1 else ''})"
+    # The first items are counted task by task; a seeded choice is spread over all of them.
+    is_each = len(tasks) > 1 and how.startswith("first")
+    return f"{selected} of {total} ({how}{' of each task' if is_each else ''})"
 
 
 def _each(values: Iterable[str]) -> str:
@@ -105,7 +118,7 @@ def _numerics(models: Sequence[ModelRecord]) -> tuple[tuple[str, str], ...]:
 
 def _facts(run: RunRecord) -> list[tuple[str, str]]:
     values = [(label, run.resolved.get(key)) for key, label in _TOLD.items()]
-    return [(label, _said(value)) for label, value in values if value not in (None, "", "auto", False)]
+    return [(label, _said(value)) for label, value in values if value not in (None, "", "auto", False, {})]
 
 
 def _hardware(name: str, value: str | int) -> tuple[str, str]:
@@ -116,6 +129,8 @@ def _hardware(name: str, value: str | int) -> tuple[str, str]:
 
 
 def _said(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={without_paths(str(one))}" for name, one in value.items())
     return "yes" if value is True else without_paths(str(value))
 
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from evalcard.card import numbers
+from evalcard.card.measures import MeasuresView, measures_view
 from evalcard.card.paths import without_paths
 from evalcard.card.settings import RowSettings, Settings, row_settings, settings_of
 from evalcard.card.tables import TableView, average_of, categories, score_of, table_view, tasks_of
@@ -76,6 +77,7 @@ class CardView:
     flips: FlipsView | None
     coarsest: StepView | None
     tables: tuple[TableView, ...]
+    measures: MeasuresView
     findings: tuple[Finding, ...]
     gate: ModelVerdict | None
     settings: Settings
@@ -100,6 +102,7 @@ def card_view(run: RunRecord, comparison: Comparison, slug: str) -> CardView:
         flips=flips_view(run, comparison, slug),
         coarsest=_coarsest(run, comparison),
         tables=tuple(table_view(run, comparison, category, slug) for category in named),
+        measures=measures_view(run, comparison, ((None, "baseline"), (slug, "compressed"))),
         findings=tuple(clean(finding) for finding in comparison.health if finding.model in (None, slug)),
         gate=_gate(comparison, slug),
         settings=settings_of(run, (baseline, model)),

@@ -9,10 +9,18 @@ import click
 
 from evalcard.cli.values import ByteCount, KeyValues
 
+_PAIRS = {"fewshot_as_multiturn"}
+"""Flags that are on, off, or not given."""
+
 
 def _given(flags: dict[str, Any]) -> dict[str, Any]:
-    """The flags that were given: an unset flag must not shadow the spec file."""
-    return {name: value for name, value in flags.items() if value not in (None, (), {}, False)}
+    """The flags that were given: an unset flag must not shadow the spec file. A 0 was given, and so was the --no- half
+    of a pair."""
+    return {
+        name: value
+        for name, value in flags.items()
+        if value is not None and value != () and value != {} and (value is not False or name in _PAIRS)
+    }
 
 
 @click.command("run")
@@ -27,10 +35,34 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
 )
 @click.option("--tasks", metavar="T,...", help="Task names, groups or YAML files, separated by commas.")
 @click.option("--num-fewshot", type=click.IntRange(min=0), help="Worked examples in the prompt; default: the task's.")
+@click.option(
+    "--limit",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="N items of a task or group in all, a seeded subset spread over its subtasks; 0 < N < 1: a share of each.",
+)
 @click.option("--limit-per-subtask", type=click.IntRange(min=1), metavar="N", help="First N items of every subtask.")
 @click.option("--apply-chat-template", "chat_template", is_flag=True, help="Render prompts as chat turns.")
-@click.option("--fewshot-as-multiturn", is_flag=True, help="Worked examples become turns of their own.")
+@click.option(
+    "--chat-template-args",
+    type=KeyValues(),
+    metavar="K=V,...",
+    help="Variables for the chat template, such as enable_thinking=false.",
+)
+@click.option(
+    "--fewshot-as-multiturn/--no-fewshot-as-multiturn",
+    default=None,
+    help="Worked examples as turns of their own; default: wherever a chat template is applied.",
+)
+@click.option("--drop-shots", is_flag=True, help="Leave out whole worked examples where a prompt would not fit.")
 @click.option("--system", metavar="TEXT", help="System message or instruction before every prompt.")
+@click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="Samples of every generated answer.")
+@click.option("--temperature", type=click.FloatRange(min=0), help="Sampling temperature; 0: greedy.")
+@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Sample from the likeliest tokens, P in all.")
+@click.option("--top-k", type=click.IntRange(min=0), help="Sample from the K likeliest tokens; 0: from all.")
+@click.option(
+    "--min-p", type=click.FloatRange(0, 1), help="Sample from tokens at least P times as likely as the first."
+)
 @click.option("--backend", metavar="B", help="evalcard (default), or a model type of lm-eval: vllm, sglang, hf, ...")
 @click.option("--model-args", type=KeyValues(), metavar="K=V,...", help="Arguments for the backend's model.")
 @click.option(
@@ -42,6 +74,7 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
 @click.option("--max-model-len", type=click.IntRange(min=2), help="Longest prompt plus answer, in tokens.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="Longest answer, instead of the task's own limit.")
 @click.option("--data-root", type=click.Path(), help="Folder that holds data sets by their Hub ids.")
+@click.option("--trust-task-code", is_flag=True, help="Run Python that lies beside a task file.")
 @click.option("--base-model", metavar="ID", help="Hub id of the base model for the card, where models are folders.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of few-shot choice and sampling (default 1234).")
 @click.option("--out", type=click.Path(), help="Results root (default ./results).")
@@ -61,7 +94,8 @@ def command(spec: Path | None, dry_run: bool, as_json: bool, quiet: bool, **flag
     """
     from evalcard.cli.progress import make_progress
     from evalcard.cli.tables import print_outcome, print_plan
-    from evalcard.run import plan_run, run_plan, with_demo_defaults
+    from evalcard.plan import plan_run, with_demo_defaults
+    from evalcard.run import run_plan
     from evalcard.spec import load_spec, make_spec
 
     given = _given(flags)

@@ -8,13 +8,24 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from evalcard.results.records import ComparedRow, Comparison, CompressedScore, Finding, RunRecord, ScoreRecord
+from evalcard.results.records import (
+    ComparedRow,
+    Comparison,
+    CompressedScore,
+    Finding,
+    Outcome,
+    RunRecord,
+    ScoreRecord,
+)
 
 if TYPE_CHECKING:
     from evalcard.gate import GateVerdict
-    from evalcard.run import Outcome, Plan
+    from evalcard.plan import Plan
+    from evalcard.run import Outcome as RunOutcome
 
 DASH = "–"
+_ENDINGS: tuple[Outcome, ...] = ("no_answer", "truncated", "error")
+"""How answers end that are neither right nor wrong; counted under the score."""
 _STYLES = {"note": "dim", "warning": "yellow", "blocker": "bold red"}
 
 
@@ -24,7 +35,7 @@ def print_plan(plan: "Plan", say: Callable[[str], None]) -> None:
         say(line)
 
 
-def print_outcome(outcome: "Outcome", console: Console | None = None) -> None:
+def print_outcome(outcome: "RunOutcome", console: Console | None = None) -> None:
     """The comparison, what is wrong with it, and where the card lies."""
     console = console or Console()
     console.print(_comparison_table(outcome.run, outcome.comparison))
@@ -55,15 +66,17 @@ def _comparison_table(run: RunRecord, comparison: Comparison) -> Table:
     return table
 
 
-def _score(score: ScoreRecord) -> str:
+def _score(score: ScoreRecord | CompressedScore) -> str:
+    """The score, and below it how many answers are neither right nor wrong."""
     error = f" ± {100 * score.stderr:.2f}" if score.stderr else ""
-    return f"{100 * score.score:.2f}{error}"
+    counts = [(score.outcomes.get(ending, 0), ending.replace("_", " ")) for ending in _ENDINGS]
+    return "\n".join([f"{100 * score.score:.2f}{error}", *(f"{count} {word}" for count, word in counts if count)])
 
 
 def _cells(one: CompressedScore) -> tuple[str, str, str, str]:
     recovery = f"{one.recovery.value:.2f}" if one.recovery else DASH
     flips = ["" if count is None else str(count) for count in (one.lost, one.gained)]
-    return _score(ScoreRecord(score=one.score, stderr=one.stderr)), recovery, flips[0], flips[1]
+    return _score(one), recovery, flips[0], flips[1]
 
 
 def _reasons(comparison: Comparison) -> list[str]:

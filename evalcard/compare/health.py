@@ -17,6 +17,8 @@ TRUNCATED_WARNING = 0.05
 """Share of answers that the token limit may have cost their score."""
 NO_ANSWER_NOTE, NO_ANSWER_WARNING = 0.05, 0.20
 """Shares of answers in which the task's filter found nothing. Weak models do miss the form, so some is normal."""
+STOPPED_WARNING = 0.50
+"""Share of answers that a stop string ended before the task's filter found an answer in them."""
 STRONG_BASELINE, ERROR_GROWTH = 0.90, 2.0
 """From this score on, a growth of the error rate by this factor is said, as recovery hides it."""
 
@@ -33,6 +35,7 @@ def examine(run: RunRecord, answers: Mapping[str, Mapping[str, Answers]], rows: 
             found += _of_answers(model, record.name, expected, pooled)
     for row in rows:
         found += _of_row(row)
+    found += _of_prompts(run, answers)
     found += _of_run(run, tasks)
     order = {"blocker": 0, "warning": 1, "note": 2}
     return sorted(found, key=lambda finding: order[finding.severity])
@@ -60,10 +63,14 @@ def _of_answers(model: ModelRecord, row: str, expected: int, answers: Sequence[A
         missed = sum(answer.outcome != "correct" for answer in cut)
         severity: Severity = "warning" if missed / n >= TRUNCATED_WARNING else "note"
         yield finding(severity, f"{_share(len(cut), n)} of answers hit the token limit, {missed} not right.", _LIMIT)
-    unread = sum(answer.outcome == "no_answer" for answer in answers)
-    if unread / n >= NO_ANSWER_NOTE:
-        severity = "warning" if unread / n >= NO_ANSWER_WARNING else "note"
-        yield finding(severity, f"No answer was found in {_share(unread, n)} of replies.", _UNREAD)
+    unread = [answer for answer in answers if answer.outcome == "no_answer"]
+    stopped = sum(answer.finish == "stop_string" for answer in unread)
+    if stopped / n >= STOPPED_WARNING:
+        text = f"In {_share(stopped, n)} of replies a stop string came before any answer was found."
+        yield finding("warning", text, _STOPPED)
+    elif len(unread) / n >= NO_ANSWER_NOTE:
+        severity = "warning" if len(unread) / n >= NO_ANSWER_WARNING else "note"
+        yield finding(severity, f"No answer was found in {_share(len(unread), n)} of replies.", _UNREAD)
 
 
 def _of_row(row: RowScores) -> Iterator[Finding]:
@@ -82,6 +89,18 @@ def _of_row(row: RowScores) -> Iterator[Finding]:
         if strong and mine.recovered.value is not None and after >= ERROR_GROWTH * before:
             text = f"The error rate grew from {100 * before:.2f} % to {100 * after:.2f} %, {after / before:.1f} times."
             yield Finding(finding=text, severity="note", where=where, advice=_ERRORS, model=slug)
+
+
+def _of_prompts(run: RunRecord, answers: Mapping[str, Mapping[str, Answers]]) -> Iterator[Finding]:
+    """Worked examples that were left out; every model read the same prompts."""
+    given = answers.get(run.models[0].slug, {})
+    for task in run.tasks:
+        kept = {item: answer.shots for (item, _), answer in given.get(task.name, {}).items()}
+        fewer = [shots for shots in kept.values() if shots is not None]
+        if fewer:
+            counts = str(min(fewer)) if len(set(fewer)) == 1 else f"{min(fewer)} to {max(fewer)}"
+            text = f"{_share(len(fewer), len(kept))} of prompts hold {counts} of {task.num_fewshot} worked examples."
+            yield Finding(finding=text, severity="note", where=task.name, advice=_SHOTS)
 
 
 def _of_run(run: RunRecord, tasks: Mapping[str, TaskRecord]) -> Iterator[Finding]:
@@ -109,6 +128,8 @@ _RESUME = "Give the same command again; it goes on where it stopped."
 _FAILED = "Look at the samples with finish 'error': the logits were not finite, or the backend refused the request."
 _LIMIT = "Raise the limit with --max-new-tokens; a cut answer says little about the model."
 _UNREAD = "Read some of these replies; a missing chat template or a wrong stop string is the usual cause."
+_STOPPED = "Look at its 'until' strings with `evalcard tasks NAME --check`: one that occurs in reasoning cuts it short."
+_SHOTS = "The others would not have fitted; scores with all examples are other scores."
 _WEAK = "Use an easier task or more items; a ratio over such a baseline says nothing."
 _ERRORS = "On a task this easy look at the errors as well as at recovery."
 _SUBSET = "Do not set it beside scores of the full task."

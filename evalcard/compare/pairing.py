@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeGuard
 
 from evalcard.errors import ComparisonRefused
 from evalcard.results.journal import Address
 from evalcard.results.records import Finish, Outcome, Sample, TaskRecord, Verdict
+
+MeasureName = tuple[str, str]
+"""(metric, filter)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,14 @@ class Answered:
     finish: Finish
     item_hash: str
     prompt_hash: str
+    others: Mapping[MeasureName, Fraction] = field(default_factory=dict)
+    """Every other measure of the answer that has a value for a single item."""
+    shots: int | None = None
+    """Worked examples in the prompt where some were left out."""
+
+    def measure(self, name: MeasureName) -> Fraction:
+        """Another measure; 0 for an answer that failed."""
+        return Fraction(0) if self.outcome == "error" else self.others[name]
 
 
 Answers = Mapping[Address, Answered]
@@ -39,8 +50,15 @@ def join_verdicts(task: TaskRecord, slug: str, verdicts: Iterable[Verdict], samp
         assert address not in answers, ("two verdicts on one sample", task.name, slug, address)
         sample = by_address.get(address)
         if sample is not None:
-            value = _primary_value(task, slug, verdict)
-            answers[address] = Answered(value, verdict.outcome, sample.finish, sample.item_hash, sample.prompt_hash)
+            answers[address] = Answered(
+                _primary_value(task, slug, verdict),
+                verdict.outcome,
+                sample.finish,
+                sample.item_hash,
+                sample.prompt_hash,
+                _other_values(task, verdict),
+                sample.shots,
+            )
     return answers
 
 
@@ -71,6 +89,12 @@ def _primary_value(task: TaskRecord, slug: str, verdict: Verdict) -> Fraction:
         f"({task.filter}), which a comparison by item needs. The item has: {', '.join(known) or 'none'}. "
         "Name one of these as the task's first metric, or leave the task out."
     )
+
+
+def _other_values(task: TaskRecord, verdict: Verdict) -> dict[MeasureName, Fraction]:
+    values = {(score.metric, score.filter): score.value for score in verdict.scores}
+    values.pop((task.metric, task.filter), None)
+    return {name: Fraction(value) for name, value in values.items() if _is_number(value)}
 
 
 def _is_number(value: float | None) -> TypeGuard[float]:

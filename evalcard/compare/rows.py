@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from evalcard.compare.measures import Measures, measures_of
 from evalcard.compare.paired import Flips, count_flips, has_repeats, mcnemar_p
 from evalcard.compare.pairing import Answers
 from evalcard.compare.recovery import Recovered, RowScore, Values, recover_row, score_row
@@ -28,6 +30,7 @@ class ModelOnRow:
     mcnemar_p: float | None
     one_sided: int
     """Samples that only one of the two models has."""
+    measures: Measures
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class RowScores:
     chance: float
     higher_is_better: bool
     baseline: RowScore
+    baseline_measures: Measures
     compressed: Mapping[str, ModelOnRow]
     """By slug; a model without any answer on the row is not in it."""
 
@@ -57,7 +61,9 @@ def compared_row(row: RowScores, run: RunRecord) -> ComparedRow:
         task=row.record.name,
         metric=row.metric,
         n=row.baseline.n,
-        baseline=ScoreRecord(score=float(row.baseline.score), stderr=row.baseline.stderr),
+        baseline=ScoreRecord(
+            score=float(row.baseline.score), stderr=row.baseline.stderr, **_told(row.baseline_measures)
+        ),
         compressed=[_stored(row.compressed[m.slug], m.slug, m.scheme) for m in run.models if m.slug in row.compressed],
         chance=row.chance,
         category=row.category,
@@ -73,24 +79,26 @@ def stored_recovery(recovered: Recovered) -> RecoveryRecord | None:
 def _score_row(
     record: RowRecord, tasks: Sequence[TaskRecord], run: RunRecord, answers: Mapping[str, Mapping[str, Answers]]
 ) -> RowScores | None:
-    values = {model.slug: [_values(answers, model.slug, task) for task in tasks] for model in run.models}
-    baseline_values = values[run.models[0].slug]
-    baseline = score_row(record.rule, baseline_values)
+    given = {model.slug: [answers.get(model.slug, {}).get(task.name, {}) for task in tasks] for model in run.models}
+    ours = given[run.models[0].slug]
+    values = [_values(one) for one in ours]
+    baseline = score_row(record.rule, values)
     if baseline is None:
         return None
     higher = _shared_direction(record, tasks)
-    chance = _chance(record, tasks, baseline_values)
+    chance = _chance(record, tasks, values)
     compressed = {
         model.slug: scored
         for model in run.models[1:]
-        if (scored := _on_row(record, baseline, baseline_values, values[model.slug], chance, higher)) is not None
+        if (scored := _on_row(record, baseline, values, given[model.slug], chance, higher)) is not None
     }
     metric = " / ".join(dict.fromkeys(task.metric for task in tasks))
-    return RowScores(record, metric, tasks[0].category, chance, higher, baseline, compressed)
+    measures = measures_of(record.rule, ours, values, higher)
+    return RowScores(record, metric, tasks[0].category, chance, higher, baseline, measures, compressed)
 
 
-def _values(answers: Mapping[str, Mapping[str, Answers]], slug: str, task: TaskRecord) -> Values:
-    return {address: answer.value for address, answer in answers.get(slug, {}).get(task.name, {}).items()}
+def _values(answers: Answers) -> Values:
+    return {address: answer.value for address, answer in answers.items()}
 
 
 def _shared_direction(record: RowRecord, tasks: Sequence[TaskRecord]) -> bool:
@@ -111,8 +119,9 @@ def _chance(record: RowRecord, tasks: Sequence[TaskRecord], values: Sequence[Val
 
 
 def _on_row(
-    record: RowRecord, baseline: RowScore, ours: Sequence[Values], theirs: Sequence[Values], chance: float, higher: bool
+    record: RowRecord, baseline: RowScore, ours: Sequence[Values], given: Sequence[Answers], chance: float, higher: bool
 ) -> ModelOnRow | None:
+    theirs = [_values(one) for one in given]
     score = score_row(record.rule, theirs)
     if score is None:
         return None
@@ -124,7 +133,8 @@ def _on_row(
     flips = count_flips(ours, theirs, higher)
     tested = flips is not None and not has_repeats(ours)
     p_value = mcnemar_p(flips.lost, flips.gained) if flips is not None and tested else None
-    return ModelOnRow(score, recovered, flips, p_value, one_sided)
+    measures = measures_of(record.rule, given, theirs, higher)
+    return ModelOnRow(score, recovered, flips, p_value, one_sided, measures)
 
 
 def _stored(on_row: ModelOnRow, slug: str, scheme: str | None) -> CompressedScore:
@@ -138,4 +148,9 @@ def _stored(on_row: ModelOnRow, slug: str, scheme: str | None) -> CompressedScor
         lost=on_row.flips.lost if on_row.flips else None,
         gained=on_row.flips.gained if on_row.flips else None,
         mcnemar_p=on_row.mcnemar_p,
+        **_told(on_row.measures),
     )
+
+
+def _told(measures: Measures) -> dict[str, Any]:
+    return {name: getattr(measures, name) for name in ("outcomes", "pass_at", "others")}

@@ -52,6 +52,8 @@ class Sample(Record):
     """sha256 over the token ids of all requests of the item."""
     prompt_tokens: int
     """Prompt tokens over all requests of the item."""
+    shots: int | None = None
+    """Worked examples in the prompt where --drop-shots left some out; None where the prompt has them all."""
     text: str | None = None
     """The generated answer; None for scored items."""
     token_ids: list[int] | None = None
@@ -115,7 +117,15 @@ class TaskRecord(Record):
     items_selected: int
     """Documents evaluated."""
     selection: str
-    """'all', or how the subset was chosen, such as 'first 40'."""
+    """'all', or how the subset was chosen, such as 'first 40' or 'seeded'."""
+    item_ids: list[ItemId] | None = None
+    """Ids of the items of a subset, in document order; None where all were evaluated."""
+    judge: str | None = None
+    """What compares answers with golds instead of the task's own filters and metrics (tasks/judges)."""
+    opens_thinking: bool = False
+    """Whether the prompts end inside a thinking block, so that answers begin in it without an opening tag."""
+    template_date: str | None = None
+    """The day that the chat template states as today (ISO 8601); None where it prints none."""
     dataset: str | None = None
     """Hub id of the documents; None where they come from local files."""
     dataset_config: str | None = None
@@ -204,12 +214,26 @@ class RunRecord(Record):
     """Commit and dirty flag of the working folder, where it is a git checkout."""
 
 
+class MetricScore(Record):
+    """The mean of another metric over the same answers, or of the same metric through another filter."""
+
+    metric: str
+    filter: str
+    score: float
+
+
 class ScoreRecord(Record):
     """A score with its standard error, as fractions."""
 
     score: float
     stderr: float | None
     """None below two items."""
+    outcomes: dict[Outcome, int] = {}
+    """How many samples came out how; all five where the row counts them, empty for an average."""
+    pass_at: list[float] = []
+    """pass@k by k - 1, for every k up to the repeats; empty where items were answered once or scores are not 0 or 1."""
+    others: list[MetricScore] = []
+    """Every other measure of the same answers that is a mean over items."""
 
 
 class RecoveryRecord(Record):
@@ -228,6 +252,9 @@ class CompressedScore(Record):
     scheme: str | None
     score: float
     stderr: float | None
+    outcomes: dict[Outcome, int] = {}
+    pass_at: list[float] = []
+    others: list[MetricScore] = []
     recovery: RecoveryRecord | None
     reason: str | None = None
     """Why there is no recovery."""

@@ -1,28 +1,26 @@
 """Task files -> the harness's tasks with their documents, and the rows in which they are scored."""
 
-import dataclasses
-import random
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lm_eval.api.group import Group
-from lm_eval.api.task import ConfigurableTask, Task
-from lm_eval.tasks._factory import TaskFactory
-from lm_eval.tasks._index import Entry, Kind
-from lm_eval.tasks._yaml_loader import load_yaml
+from lm_eval.api.task import Task
 
 from evalcard.errors import UserError
 from evalcard.results.records import RowRecord
-from evalcard.tasks.contexts import blamed_on, quiet, seeded
-from evalcard.tasks.data import RootedData
-from evalcard.tasks.files import Catalog, Selected, Source, our_catalog
+from evalcard.tasks.catalog import our_catalog
+from evalcard.tasks.contexts import compiled_templates, quiet, seeded
+from evalcard.tasks.data import join_missing
+from evalcard.tasks.factory import Factory, Node, require_name
+from evalcard.tasks.files import Selected, Source
 from evalcard.tasks.harness import HarnessTask, name_of
+from evalcard.tasks.judges.registry import parse_judge
+from evalcard.tasks.settings import check_settings
 
-_KINDS = {"task": Kind.TASK, "class": Kind.PY_TASK, "group": Kind.GROUP, "tag": Kind.TAG}
 
-
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Built:
     """Leaf tasks in the order they were asked for, each once, and the rows they make."""
 
@@ -31,19 +29,23 @@ class Built:
     notes: tuple[str, ...]
 
 
-def build(selected: Sequence[Selected], roots: tuple[Path, ...]) -> Built:
+def build(selected: Sequence[Selected], roots: tuple[Path, ...], trust: bool = False) -> Built:
     """Build what was asked for; a leaf that several rows share is built into one task.
 
-    Raises UserError for task files that do not work, tasks evalcard does not run, and documents that are missing.
+    ``trust``: Python beside task files may run. Raises UserError for task files that do not work or would run such
+    code, settings that are none, tasks evalcard does not run, and MissingData for all documents that cannot be had.
     """
+    factory = Factory(roots, trust)
+    nodes: list[tuple[Selected, Node]] = []
+    for one in selected:
+        with quiet(), seeded(), compiled_templates():
+            nodes.append((one, factory.load(one)))
+    if factory.missing:
+        raise join_missing(factory.missing)
     ours = {file.path for file in our_catalog().values()}
     tasks: dict[str, HarnessTask] = {}
     rows: dict[str, RowRecord] = {}
-    notes: list[str] = []
-    for one in selected:
-        factory = _Factory(roots)
-        with quiet(), seeded():
-            node = factory.load(one)
+    for one, node in nodes:
         leaves = _leaves(node)
         if not leaves:
             raise UserError(
@@ -51,143 +53,90 @@ def build(selected: Sequence[Selected], roots: tuple[Path, ...]) -> Built:
             )
         for leaf in leaves:
             source: Source = one.source if one.source != "evalcard" or factory.files.get(leaf) in ours else "lm_eval"
-            task = HarnessTask(leaf, source, factory.states[leaf])
-            notes += _merge(tasks, task)
+            _add(tasks, _with_settings(HarnessTask(leaf, source, factory.states[leaf])))
         for row in _rows(node, tasks):
             rows.setdefault(row.name, row)
+    notes = [_alone(one, factory) for one in selected if one.group]
+    notes += [f"{task.name}: {task.settings['note']}" for task in tasks.values() if task.settings.get("note")]
     return Built(tuple(tasks.values()), tuple(rows.values()), (*notes, *_shared(list(rows.values()))))
 
 
-class _Factory(TaskFactory):
-    """The harness's factory, except that tasks take their documents from data roots."""
+def _alone(one: Selected, factory: Factory) -> str:
+    """That a task of the harness's is not asked as the harness would."""
+    assert one.group is not None and one.group.path is not None, one
+    stated = {key: value for key, value in factory.stated_by(one.group.path).items() if key != "metadata"}
+    shown = ", ".join(f"{key} {value}" for key, value in stated.items())
+    return f"{one.file.name}: as in evalcard's group {one.group.name} ({shown}); lm_eval/NAME is the harness's own"
 
-    def __init__(self, roots: tuple[Path, ...]):
-        super().__init__()
-        self._base = _rooted(ConfigurableTask, roots)
-        self._roots = roots
-        self._group_folder = Path()
-        self.states: dict[Task, Any] = {}
-        """State of the random generator when the task was made: prompts continue from there, as in the harness."""
-        self.files: dict[Task, str | None] = {}
 
-    def load(self, one: Selected) -> Task | Group | list[Task]:
-        """The task, group or tag that was asked for."""
-        registry = _entries(one.catalog)
-        with blamed_on(f"{one.file.name} ({one.file.path})" if one.file.path else one.file.name):
-            return self.build(registry[one.file.name], overrides=None, registry=registry)
-
-    def build(self, entry: Entry, *, overrides: dict[str, Any] | None = None, registry: dict[str, Entry]) -> Any:
-        before = self._group_folder
-        if entry.yaml_path is not None:
-            self._group_folder = Path(entry.yaml_path).parent
+def _with_settings(task: HarnessTask) -> HarnessTask:
+    """The task with its judge, once what its file says to evalcard is seen to be right."""
+    stated = task.metadata.get("evalcard")
+    if stated is None:
+        return task
+    check_settings(f"task {task.name}", stated)
+    if "id_field" in stated:
+        _check_ids(task, stated["id_field"])
+    if "judge" in stated:
+        if task.task.OUTPUT_TYPE != "generate_until":
+            raise UserError(
+                f"task {task.name}: the judge {stated['judge']} compares generated answers, but its output_type is "
+                f"{task.task.OUTPUT_TYPE}. Take 'judge' out, or make it generate_until."
+            )
         try:
-            return super().build(entry, overrides=overrides, registry=registry)
-        finally:
-            self._group_folder = before
-
-    def _build_task(self, entry: Entry, overrides: dict[str, Any] | None) -> Task:
-        config = self._load_full_config(entry, overrides)
-        for key in ("tag", "group", "task_list"):
-            config.pop(key, None)
-        if entry.yaml_path is None and entry.cfg is not None:
-            config["task"] = entry.name  # an inline task keeps its group's prefix
-        _require_name(config.get("task"), "task")
-        with seeded():
-            task = self._make(config)
-            self.states[task] = random.getstate()
-        self.files[task] = str(entry.yaml_path) if entry.yaml_path else None
-        _refuse(task)
-        return task
-
-    def _make(self, config: dict[str, Any]) -> Task:
-        kind = config.get("class")
-        if kind is None:
-            return self._base(config=config)
-        name = config["task"]
-        kind = _rooted(kind, self._roots) if issubclass(kind, ConfigurableTask) else kind
-        task = kind(config=config)
-        if hasattr(task, "config") and hasattr(task.config, "task"):
-            task.config.task = name
-        return task
-
-    def _build_group_members(
-        self,
-        member_list: list[Any],
-        group_name: str,
-        overrides: dict[str, Any] | None,
-        registry: dict[str, Entry],
-    ) -> list[Any]:
-        """Tasks written inside a group's file become entries of their own, with ``include`` relative to that file."""
-        for member in member_list:
-            name = member.get("task") if isinstance(member, dict) and "group" not in member else None
-            if isinstance(name, str) and name not in registry:
-                inline = {**self._included(member), **member}
-                inline.pop("include", None)
-                registry[name] = Entry(f"{group_name}::{name}", Kind.TASK, None, cfg=inline)
-        return super()._build_group_members(member_list, group_name, overrides, registry)
-
-    def _included(self, member: dict[str, Any]) -> dict[str, Any]:
-        includes = member.pop("include", [])
-        merged: dict[str, Any] = {}
-        for include in includes if isinstance(includes, list) else [includes]:
-            merged |= load_yaml(self._group_folder / include)
-        return merged
+            task.judge = parse_judge(stated["judge"])
+        except UserError as error:
+            raise UserError(f"task {task.name}: {error}") from None
+    return task
 
 
-def _rooted(kind: type, roots: tuple[Path, ...]) -> type:
-    return type(kind.__name__, (RootedData, kind), {"data_roots": roots, "__module__": kind.__module__})
+def _check_ids(task: HarnessTask, field: str) -> None:
+    """Raise UserError for items without a name, and names that two items have."""
+    for position, doc in enumerate(task.docs):
+        if field not in doc:
+            raise UserError(f"task {task.name} has no column {field!r} (id_field); its columns: {', '.join(doc)}.")
+        if not isinstance(doc[field], (str, int)) or isinstance(doc[field], bool):
+            raise UserError(
+                f"task {task.name}: the document at position {position} has the {field} {doc[field]!r}; an id must be "
+                "text or a whole number."
+            )
+    twice = [name for name, count in Counter(doc[field] for doc in task.docs).items() if count > 1]
+    if twice:
+        places = [position for position, doc in enumerate(task.docs) if doc[field] == twice[0]]
+        raise UserError(
+            f"task {task.name}: {len(twice)} ids are given to more than one document, first {twice[0]!r} at positions "
+            f"{', '.join(map(str, places))}. Make every {field} its own."
+        )
 
 
-def _entries(catalog: Catalog) -> dict[str, Entry]:
-    return {
-        file.name: Entry(file.name, _KINDS[file.kind], Path(file.path) if file.path else None, tags=set(file.members))
-        for file in catalog.values()
-    }
-
-
-def _require_name(name: Any, key: str) -> None:
-    """YAML reads some names as something else: no is false, 5 is a number."""
-    if not isinstance(name, str) or not name:
-        raise UserError(f"a {key}'s name must be text, but '{key}:' is {name!r}. Put it in quotes in the {key}'s file.")
-
-
-def _refuse(task: Task) -> None:
-    name = name_of(task)
-    if getattr(task, "UNSAFE_CODE", False):
-        raise UserError(f"task {name} runs code that the model wrote; evalcard does not. Use lm_eval itself for it.")
-    if getattr(task, "MULTIMODAL", False):
-        raise UserError(f"task {name} needs images or audio; evalcard evaluates text only.")
-
-
-def _leaves(node: Task | Group | list[Task]) -> list[Task]:
+def _leaves(node: Node) -> list[Task]:
     if isinstance(node, Group):
         return node.get_all_tasks()
     return list(node) if isinstance(node, list) else [node]
 
 
-def _merge(tasks: dict[str, HarnessTask], task: HarnessTask) -> list[str]:
+def _add(tasks: dict[str, HarnessTask], task: HarnessTask) -> None:
     """Add ``task``; one of the same name must be the same task."""
     known = tasks.setdefault(task.name, task)
-    if known is task or _definition(known) == _definition(task):
-        return []
-    raise UserError(
-        f"task {task.name} was asked for twice with different definitions (by two groups, or from two files). "
-        "Evaluate them in separate runs."
-    )
+    if known is not task and _definition(known) != _definition(task):
+        raise UserError(
+            f"task {task.name} was asked for twice with different definitions (by two groups, or from two files). "
+            "Evaluate them in separate runs."
+        )
 
 
 def _definition(task: HarnessTask) -> str:
     config = {key: value for key, value in vars(task.task.config).items() if key != "metadata"}
     named = {key: getattr(value, "__qualname__", value) for key, value in config.items()}
-    return repr(named | {"docs": len(task.docs)})
+    return repr(named | {"docs": len(task.docs), "settings": task.settings})
 
 
-def _rows(node: Task | Group | list[Task], tasks: dict[str, HarnessTask]) -> list[RowRecord]:
+def _rows(node: Node, tasks: dict[str, HarnessTask]) -> list[RowRecord]:
     """A group with a rule of its own is one row; one without lists its members, as tags do."""
     if isinstance(node, Task):
         return [RowRecord(name=name_of(node), tasks=[name_of(node)], rule="task")]
     if isinstance(node, Group):
-        _require_name(node.name, "group")
+        require_name(node.name, "group")
     if isinstance(node, Group) and node.has_aggregation:
         rule = node.aggregate_metric_list[0]
         for leaf in node.get_all_tasks():

@@ -1,22 +1,23 @@
 """Documents of a task: from folders of data files first, from the Hub (or its cache) otherwise.
 
-A data root holds ROOT/<dataset id>/[<subset>/]<split>.{jsonl,json,csv,parquet}, split files also in the Hub's sharded
-spelling (test-00000-of-00001.parquet).
+A data root holds ROOT/<dataset id>/[<subset>/]<split>.{jsonl,json,csv,tsv,parquet}, split files also in the Hub's
+sharded spelling (test-00000-of-00001.parquet).
 """
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evalcard.errors import UserError
 from evalcard.resources import task_files
+from evalcard.tasks.hub import first_line, hub_or_cache, is_asked_of_the_hub, local_only, why_missing
+from evalcard.tasks.readers import read_split
 
-_SPLIT_FILE = re.compile(r"(?P<split>[A-Za-z0-9_.]+?)(?:-\d{5}-of-\d{5})?\.(?:jsonl|json|csv|parquet)")
-_OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+_SHOWN_SUBSETS = 3
+_SPLIT_FILE = re.compile(r"(?P<split>[A-Za-z0-9_.]+?)(?:-\d{5}-of-\d{5})?\.(?:jsonl|json|csv|tsv|parquet)")
 
 
 def data_roots(given: str | None) -> tuple[Path, ...]:
@@ -39,18 +40,91 @@ def find_splits(roots: Sequence[Path], dataset_id: str, subset: str | None) -> d
     ``dev`` also serves as ``validation`` where that is missing.
     """
     for root in roots:
-        folder = root / dataset_id
-        if subset and (folder / subset).is_dir():
-            folder = folder / subset
-        splits: dict[str, tuple[Path, ...]] = {}
-        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-            if match := _SPLIT_FILE.fullmatch(path.name):
-                splits[match["split"]] = (*splits.get(match["split"], ()), path)
+        splits = _splits_in(root / dataset_id, subset)
         if splits:
             if "dev" in splits:
                 splits.setdefault("validation", splits["dev"])
             return splits
     return {}
+
+
+def _splits_in(folder: Path, subset: str | None) -> dict[str, tuple[Path, ...]]:
+    """In the subset's folder, else the data set's; in ``data`` below it where a download of the Hub's files has them.
+
+    A file with the subset's name is its one split, which the Hub calls train.
+    """
+    if subset and (folder / subset).is_dir():
+        folder = folder / subset
+    splits = _split_files(folder) or _split_files(folder / "data")
+    return {"train": splits[subset]} if subset and subset in splits and folder.name != subset else splits
+
+
+def _split_files(folder: Path) -> dict[str, tuple[Path, ...]]:
+    splits: dict[str, tuple[Path, ...]] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if match := _SPLIT_FILE.fullmatch(path.name):
+            splits[match["split"]] = (*splits.get(match["split"], ()), path)
+    return splits
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Documents of one task that cannot be had."""
+
+    task: str
+    dataset_id: str
+    subset: str | None
+    why: str
+
+
+class MissingData(UserError):
+    """Data sets that lie in no data root and that the Hub (or its cache) does not give; one message for all."""
+
+    def __init__(self, lacks: Sequence[Lack], roots: Sequence[Path], asked: Sequence[str] = ()):
+        self.lacks = tuple(lacks)
+        self.roots = tuple(roots)
+        names = tuple(asked) or tuple(dict.fromkeys(lack.task for lack in lacks))
+        super().__init__(_missing_message(self.lacks, self.roots, names))
+
+    @property
+    def dataset_ids(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(lack.dataset_id for lack in self.lacks))
+
+
+def join_missing(errors: Sequence[MissingData], asked: Sequence[str] = ()) -> MissingData:
+    """All that is missing in one error, so that it can be fetched in one go.
+
+    asked: names whose data sets are to be fetched, such as the group of many tasks; the tasks' own where not given.
+    """
+    assert errors
+    roots = dict.fromkeys(root for error in errors for root in error.roots)
+    return MissingData([lack for error in errors for lack in error.lacks], tuple(roots), asked)
+
+
+def _missing_message(lacks: Sequence[Lack], roots: Sequence[Path], names: Sequence[str]) -> str:
+    """One line for each data set and reason, then what to do."""
+    groups: dict[tuple[str, str], list[Lack]] = {}
+    for lack in lacks:
+        groups.setdefault((lack.dataset_id, lack.why), []).append(lack)
+    lines = [_missing_line(dataset_id, why, group) for (dataset_id, why), group in groups.items()]
+    first = lacks[0].dataset_id
+    shown = ",".join(names[:_SHOWN_SUBSETS]) + (",..." if len(names) > _SHOWN_SUBSETS else "")
+    return (
+        f"{'; '.join(lines)}. Looked in the data roots {', '.join(map(str, roots))} and in the Hub's cache. Put the "
+        f"files at ROOT/{first}/[subset/]<split>.jsonl and give --data-root ROOT, or fetch them once while online: "
+        f"evalcard tasks --prefetch {shown}"
+    )
+
+
+def _missing_line(dataset_id: str, why: str, lacks: Sequence[Lack]) -> str:
+    subsets = [lack.subset for lack in lacks if lack.subset]
+    if len(subsets) > _SHOWN_SUBSETS:
+        named = f" ({len(subsets)} subsets: {', '.join(subsets[:_SHOWN_SUBSETS])}, ...)"
+    else:
+        named = f" (subset {', '.join(subsets)})" if subsets else ""
+    tasks = list(dict.fromkeys(lack.task for lack in lacks))
+    who = f"task {tasks[0]}" if len(tasks) == 1 else f"{len(tasks)} tasks from {tasks[0]} on"
+    return f"{who}: data set {dataset_id}{named} is missing; {why}"
 
 
 class LocalSplits(Mapping[str, Any]):
@@ -64,7 +138,7 @@ class LocalSplits(Mapping[str, Any]):
     def __getitem__(self, split: str) -> Any:
         if split not in self._files:
             raise UserError(
-                f"data set {self._dataset_id} has no split {split!r} in {self._folder}; it has "
+                f"data set {self._dataset_id} has no split {split!r} in {self.folder}; it has "
                 f"{', '.join(self._files)}. Add {split}.jsonl there, or take the folder out of the data root."
             )
         if split not in self._read:
@@ -81,83 +155,9 @@ class LocalSplits(Mapping[str, Any]):
         return len(self._files)
 
     @property
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
+        """Where the files lie."""
         return next(iter(self._files.values()))[0].parent
-
-
-def read_split(paths: Sequence[Path]) -> Any:
-    """One split as an in-memory ``datasets.Dataset``.
-
-    The data set builders write a cache and take longer than the rest of the preparation; rows read here are equal to
-    theirs.
-    """
-    import datasets
-
-    parts = []
-    for path in paths:
-        try:
-            parts.append(_READERS[path.suffix](path))
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise UserError(f"cannot read the data file {path}: {error}") from None
-    return parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
-
-
-def _read_jsonl(path: Path) -> Any:
-    # Split on \n only: str.splitlines also breaks at U+2028, which may stand inside a JSON string.
-    lines = path.read_text(encoding="utf-8-sig").split("\n")
-    return _dataset([_row(line, number) for number, line in enumerate(lines, start=1) if line.strip()], path)
-
-
-def _row(line: str, number: int) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"line {number} is no JSON ({error}); it must be one object") from None
-    if not isinstance(row, dict):
-        raise ValueError(f"line {number} must be one JSON object, not {line.strip()[:60]}")
-    return row
-
-
-def _read_json(path: Path) -> Any:
-    text = path.read_text(encoding="utf-8-sig")
-    rows = json.loads(text) if text.strip() else []
-    if not isinstance(rows, list):
-        raise ValueError("expected a JSON array of objects; for one object a line name the file .jsonl")
-    wrong = [place for place, row in enumerate(rows, start=1) if not isinstance(row, dict)]
-    if wrong:
-        raise ValueError(f"row {wrong[0]} must be a JSON object, not {json.dumps(rows[wrong[0] - 1])[:60]}")
-    return _dataset(rows, path)
-
-
-def _dataset(rows: list[dict[str, Any]], path: Path) -> Any:
-    """The fingerprint names the file; left to itself the library pickles every row for one."""
-    import datasets
-    import pyarrow  # type: ignore[import-untyped]
-
-    if not rows:
-        raise ValueError("it is empty; put in at least one document, or take the file away")
-    keys = dict.fromkeys(key for row in rows for key in row)
-    table = pyarrow.table({key: [row.get(key) for row in rows] for key in keys})
-    state = path.stat()
-    fingerprint = hashlib.sha256(f"{path.resolve()} {state.st_mtime_ns} {state.st_size}".encode()).hexdigest()[:16]
-    return datasets.Dataset(datasets.table.InMemoryTable(table), fingerprint=fingerprint)
-
-
-def _read_csv(path: Path) -> Any:
-    import datasets
-    import pandas
-
-    return datasets.Dataset.from_pandas(pandas.read_csv(path), preserve_index=False)
-
-
-def _read_parquet(path: Path) -> Any:
-    import datasets
-    import pyarrow.parquet  # type: ignore[import-untyped]
-
-    return datasets.Dataset(datasets.table.InMemoryTable(pyarrow.parquet.read_table(path)))
-
-
-_READERS = {".jsonl": _read_jsonl, ".json": _read_json, ".csv": _read_csv, ".parquet": _read_parquet}
 
 
 class RootedData:
@@ -169,7 +169,7 @@ class RootedData:
     DATASET_NAME: str | None
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """Set ``self.dataset``. Raises UserError where the documents cannot be had."""
+        """Set ``self.dataset``. Raises MissingData where the documents cannot be had."""
         if callable(self.config.custom_dataset) or self.DATASET_PATH is None:
             super().download(dataset_kwargs, **kwargs)  # type: ignore[misc]
             return
@@ -177,10 +177,26 @@ class RootedData:
         if files:
             self.dataset = LocalSplits(self.DATASET_PATH, files)
             return
+        if not is_asked_of_the_hub(self.DATASET_PATH, dataset_kwargs):
+            self._download_local(dataset_kwargs, kwargs)
+            return
         try:
-            super().download(dataset_kwargs, **kwargs)  # type: ignore[misc]
+            with hub_or_cache():
+                super().download(dataset_kwargs, **kwargs)  # type: ignore[misc]
         except Exception as error:  # the Hub client fails in many types; each means that there are no documents
-            raise UserError(self._missing(error)) from error
+            why = why_missing(self.DATASET_PATH, error)
+            lack = Lack(self.config.task, self.DATASET_PATH, self.DATASET_NAME, why)
+            raise MissingData([lack], self.data_roots) from error
+
+    def _download_local(self, dataset_kwargs: dict[str, Any] | None, kwargs: dict[str, Any]) -> None:
+        try:
+            with local_only():
+                super().download(dataset_kwargs, **kwargs)  # type: ignore[misc]
+        except Exception as error:  # as above, but for files
+            raise UserError(
+                f"task {self.config.task}: its documents cannot be read ({self.DATASET_PATH}: {first_line(error)}). "
+                "Correct 'dataset_path' and 'dataset_kwargs' in the task's file, or the files they name."
+            ) from error
 
     @property
     def eval_docs(self) -> Any:
@@ -189,18 +205,12 @@ class RootedData:
             self._eval_docs = super().eval_docs  # type: ignore[misc]
         return self._eval_docs
 
-    def _missing(self, error: Exception) -> str:
-        subset = f" (subset {self.DATASET_NAME})" if self.DATASET_NAME else ""
-        offline = [name for name in _OFFLINE if os.environ.get(name, "").upper() in {"1", "TRUE", "YES", "ON"}]
-        where = f"the Hub was not asked ({offline[0]} is set)" if offline else f"the Hub said: {_first_line(error)}"
-        roots = ", ".join(str(root) for root in self.data_roots)
-        gated = " It is gated: accept its terms on its Hub page and set HF_TOKEN." if "gated" in str(error) else ""
-        return (
-            f"task {self.config.task}: data set {self.DATASET_PATH}{subset} is in no data root ({roots}) and not in "
-            f"the Hub's cache; {where}.{gated} Put its files at ROOT/{self.DATASET_PATH}/[subset/]<split>.jsonl and "
-            f"give --data-root ROOT, or run the same command once while online."
-        )
 
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).strip().split("\n")[0][:300]
+def place_of(dataset: Any) -> str | None:
+    """The folder in which a task's documents lie, the file where they are one; None where they come from no file."""
+    if isinstance(dataset, LocalSplits):
+        return str(dataset.folder)
+    for split in dataset.values() if isinstance(dataset, Mapping) else ():
+        for file in getattr(split, "cache_files", None) or ():
+            return str(Path(file["filename"]).parent)
+    return None

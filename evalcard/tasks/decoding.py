@@ -1,10 +1,12 @@
 """A task's generation arguments -> how its answers are decoded, by the harness's rules."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from evalcard.backends.backend import Decoding
 from evalcard.errors import UserError
+from evalcard.spec import RunSpec
 
 _DEFAULT_MAX_TOKENS = 256
 _MAX_TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
@@ -18,7 +20,62 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "use_cache": (True, False),
 }
 """Arguments evalcard has no use for, and the values with which they say nothing."""
-_KNOWN = {"until", "do_sample", "temperature", "top_p", "top_k", "min_p", *_MAX_TOKENS}
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p")
+_KNOWN = {"until", "do_sample", *_SAMPLING, *_MAX_TOKENS}
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """How the answers of one task are generated, by every model of the run."""
+
+    decoding: Decoding
+    stop_ids: tuple[int, ...]
+    repeats: int = 1
+    """Answers to each item."""
+
+    def __post_init__(self) -> None:
+        assert self.repeats == 1 or not self.decoding.is_greedy, ("greedy answers are all the same", self.repeats)
+
+
+def with_flags(arguments: dict[str, Any], spec: RunSpec) -> dict[str, Any]:
+    """A task's generation arguments with what ``--temperature``, ``--top-p``, ``--top-k`` and ``--min-p`` say instead.
+
+    A temperature above 0 samples, 0 is greedy, whatever the task says of ``do_sample``.
+    """
+    given = {name: getattr(spec, name) for name in _SAMPLING if getattr(spec, name) is not None}
+    if "temperature" in given:
+        given["do_sample"] = given["temperature"] > 0
+    return arguments | given
+
+
+def repeats_of(task: str, own: int, decoding: Decoding, spec: RunSpec) -> tuple[int, list[str]]:
+    """(answers to each item of a generated task, what a person should know of it).
+
+    Raises UserError where ``--repeats`` asks for several greedy answers: they would be one answer several times.
+    """
+    asked = spec.repeats
+    if decoding.is_greedy and (asked or 0) > 1:
+        raise UserError(
+            f"--repeats {asked}: task {task} is decoded greedily, so {asked} answers to an item would all be the same. "
+            "Add --temperature (such as 0.6, or what the model's own card says), or leave out --repeats."
+        )
+    notes = []
+    idle = [f"--{name.replace('_', '-')}" for name in _SAMPLING[1:] if getattr(spec, name) is not None]
+    if decoding.is_greedy and idle:
+        notes.append(
+            f"{task}: decoded greedily, so {' and '.join(idle)} change nothing; --temperature turns sampling on"
+        )
+    if decoding.is_greedy and own > 1 and asked is None:
+        notes.append(f"{task}: answered once and not its own {own} times, since greedy answers are all the same")
+    elif asked is not None and own not in (1, asked):
+        notes.append(f"{task}: {asked} answers to each item instead of its own {own}")
+    return 1 if decoding.is_greedy else asked or own, notes
+
+
+def untouched_by(spec: RunSpec) -> list[str]:
+    """The flags that were given and concern generated answers only."""
+    given = [name for name in ("repeats", *_SAMPLING, "max_new_tokens") if getattr(spec, name) is not None]
+    return [f"--{name.replace('_', '-')}" for name in given]
 
 
 def decoding_of(

@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalcard.errors import UserError
-from evalcard.tasks.segments import cut, last_cut, may_cut
+from evalcard.tasks.segments import cut, last_cut, may_cut, may_cut_wide
 
 Ids = tuple[int, ...]
 
 
 class Encoder:
-    """inner: a transformers tokenizer; prefix_id: what stands in for an empty context (BOS, else EOS)."""
+    """inner: a transformers tokenizer; prefix_id: what stands in for an empty context (BOS, else EOS); add_bos: what
+    the tokenizer's configuration says of BOS, None where it says nothing."""
 
-    def __init__(self, inner: Any, prefix_id: int | None):
+    def __init__(self, inner: Any, prefix_id: int | None, add_bos: bool | None = None):
         self.inner = inner
         self.prefix_id = prefix_id
         self.backend = inner.backend_tokenizer if getattr(inner, "is_fast", False) else None
@@ -23,6 +24,14 @@ class Encoder:
             self.backend.no_padding()
         self._prefix_text = None if prefix_id is None else inner.decode([prefix_id])
         self.may_cut = may_cut(inner, self.backend)
+        self.is_wide = self.may_cut and may_cut_wide(inner)
+        bos = inner.bos_token_id
+        adds_bos = bos is not None and self._special_ids("a")[:1] == [bos]
+        self.added_bos: int | None = bos if add_bos is True and not adds_bos else None
+        """BOS where the configuration asks for it and the tokenizer as it was loaded puts none: transformers 5 looks at
+        ``add_bos_token`` for a few model families only."""
+        self.dropped_bos: int | None = bos if add_bos is False and adds_bos else None
+        """BOS where the configuration forbids it and the tokenizer puts one."""
 
     def encode_many(self, texts: Sequence[str], special: bool | None = None) -> list[Ids]:
         """Ids of each text. ``special`` None adds the tokenizer's own special tokens, except before a text that
@@ -48,7 +57,7 @@ class Encoder:
         return not (self._prefix_text and text.startswith(self._prefix_text))
 
     def _plan(self, text: str, special: bool | None) -> list[tuple[str, bool]]:
-        pieces = cut(text) if self.may_cut else [text]
+        pieces = cut(text, self.is_wide) if self.may_cut else [text]
         return [(piece, index == 0 and self._is_special(text, special)) for index, piece in enumerate(pieces)]
 
     def _encode_pieces(self, wanted: set[tuple[str, bool]]) -> dict[tuple[str, bool], Ids]:
@@ -67,8 +76,19 @@ class Encoder:
 
     def _encode_batch(self, batch: list[str], special: bool) -> list[list[int]]:
         if self.backend is not None:
-            return [one.ids for one in self.backend.encode_batch_fast(batch, add_special_tokens=special)]
-        return [self.inner.encode(text, add_special_tokens=special) for text in batch]
+            rows = [one.ids for one in self.backend.encode_batch_fast(batch, add_special_tokens=special)]
+        else:
+            rows = [self.inner.encode(text, add_special_tokens=special) for text in batch]
+        if special and self.added_bos is not None:
+            return [[self.added_bos, *row] for row in rows]
+        if special and self.dropped_bos is not None:
+            return [row[1:] if row[:1] == [self.dropped_bos] else row for row in rows]
+        return rows
+
+    def _special_ids(self, text: str) -> list[int]:
+        if self.backend is not None:
+            return self.backend.encode(text, add_special_tokens=True).ids
+        return self.inner.encode(text, add_special_tokens=True)
 
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[Ids, Ids, bool]]:
         """(context ids, continuation ids, merged) of each (context, continuation), as the harness splits them.
@@ -97,7 +117,7 @@ class Encoder:
     def _encode_tails(self, pairs: list[tuple[str, str]], context_ids: dict[str, Ids]) -> list[Ids]:
         """Continuation ids of pairs with a context: only what follows the context's last cut is encoded again."""
         texts, firsts = [], []
-        starts = {context: last_cut(context) if self.may_cut else 0 for context in context_ids}
+        starts = {context: last_cut(context, self.is_wide) if self.may_cut else 0 for context in context_ids}
         for context, continuation in pairs:
             start = starts[context]
             special = self._is_special(context + continuation, None) if start == 0 else False

@@ -1,49 +1,21 @@
-"""Task names -> task files, without the harness's own index, which parses every file of its 14,000 (7 to 10 s).
+"""What the user asked for under --tasks: names of ours and the harness's, patterns, task files and data files.
 
-A scan reads only the lines that name things (``task``, ``group``, ``tag``, ``class``, ``include``) and is kept in the
-user's cache folder, one file for each version of the harness. Light: no torch, no lm_eval.
+Light: no torch, no lm_eval.
 """
 
-import difflib
 import fnmatch
-import hashlib
-import importlib.metadata
-import importlib.util
-import json
-import os
-import re
-import sys
-import tempfile
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from evalcard.errors import UserError
-from evalcard.resources import task_files
+from evalcard.tasks.catalog import Catalog, TaskFile, harness_catalog, our_catalog, our_group_of, scan_folder, top_keys
+from evalcard.tasks.custom import DataFile, parse_data_file
+from evalcard.tasks.suggest import near
+from evalcard.tasks.yamlnodes import own_name, read_nodes
 
-Kind = Literal["task", "class", "group", "tag"]
 Source = Literal["evalcard", "lm_eval", "file"]
-
-_SCAN_FORMAT = 1
-_TOP_KEY = re.compile(
-    r"""^["']?(task|group|tag|class|include)["']?[ \t]*:[ \t]*(.*(?:\n(?:[ \t-].*)?)*)""", re.MULTILINE
-)
-_ITEM = re.compile(r"^[ \t]*-[ \t]+(.+)$", re.MULTILINE)
-_SKIPPED_FOLDERS = {"__pycache__", ".ipynb_checkpoints"}
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFile:
-    """What one name stands for. A tag has no file of its own, only ``members``."""
-
-    name: str
-    kind: Kind
-    path: str | None
-    members: tuple[str, ...] = ()
-
-
-Catalog = Mapping[str, TaskFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +25,24 @@ class Selected:
     file: TaskFile
     source: Source
     catalog: Catalog
+    group: TaskFile | None = None
+    """Our group that lists this task of the harness's: what the group states for its tasks holds for it alone too."""
+    data: DataFile | None = None
+    """The file of questions and answers that is itself the task."""
 
 
 def select(names: Iterable[str]) -> list[Selected]:
-    """Find every asked name: ours first, ``lm_eval/NAME`` the harness's, a path to a YAML file, or a pattern (mmlu_*).
+    """Find every asked name: ours first, ``lm_eval/NAME`` the harness's, the path of a YAML or data file, or a pattern
+    (mmlu_*).
 
-    Raises UserError for unknown names (all of them in one message, with near matches).
+    Raises UserError for files that cannot be read, and unknown names (all of them in one message, with near matches).
     """
     ours, harness = our_catalog(), harness_catalog()
+    both = {**harness, **ours}
     found: list[Selected] = []
     unknown: list[str] = []
     for name in names:
-        matches = _select_one(name, ours, harness)
+        matches = _select_one(name, ours, harness, both)
         found += matches
         if not matches:
             unknown.append(name)
@@ -73,8 +51,9 @@ def select(names: Iterable[str]) -> list[Selected]:
     return found
 
 
-def _select_one(name: str, ours: Catalog, harness: Catalog) -> list[Selected]:
-    both = {**harness, **ours}
+def _select_one(name: str, ours: Catalog, harness: Catalog, both: Catalog) -> list[Selected]:
+    if data := parse_data_file(name):
+        return [Selected(TaskFile(data.path.stem, "data", str(data.path)), "file", both, data=data)]
     if name.endswith((".yaml", ".yml")) or Path(name).is_file():
         return [_select_path(Path(name).expanduser(), both)]
     bare = name.removeprefix("lm_eval/")
@@ -82,10 +61,12 @@ def _select_one(name: str, ours: Catalog, harness: Catalog) -> list[Selected]:
     if not forced and bare in ours:
         return [Selected(ours[bare], "evalcard", both)]
     if bare in harness:
-        return [Selected(harness[bare], "lm_eval", harness)]
+        group = None if forced else our_group_of(bare, ours, harness)
+        return [Selected(harness[bare], "lm_eval", harness, group)]
     if any(char in bare for char in "*?["):
         names = sorted(fnmatch.filter(harness if forced else both, bare))
-        return [one for match in names for one in _select_one(("lm_eval/" if forced else "") + match, ours, harness)]
+        matches = [("lm_eval/" if forced else "") + match for match in names]
+        return [one for match in matches for one in _select_one(match, ours, harness, both)]
     return []
 
 
@@ -93,17 +74,21 @@ def _select_path(path: Path, catalog: Catalog) -> Selected:
     """A file given by its path may name tasks of its own folder."""
     if not path.is_file():
         raise UserError(f"there is no task file {path}. Give the path of a YAML file, or a task's name.")
+    root = read_nodes(path)  # the scan sees only lines that look like names; a file that is no YAML must be said
     siblings = scan_folder(path.parent, recursive=False)
-    here = [file for file in siblings.values() if file.path == str(path.resolve())]
-    if not here:
+    here = next((file for file in siblings.values() if file.path == str(path.resolve())), None)
+    if here is None:
         _refuse_twin(path.resolve(), siblings)
-        raise UserError(f"the task file {path} names no task: it needs a top-level 'task:' or 'group:' key.")
-    return Selected(here[0], "file", {**catalog, **siblings})
+        named = own_name(root)  # written in a way that has no such lines
+        if named is None:
+            raise UserError(f"the task file {path} names no task: it needs a top-level 'task:' or 'group:' key.")
+        here = TaskFile(named[1], named[0], str(path.resolve()))
+    return Selected(here, "file", {**catalog, **siblings, here.name: here})
 
 
 def _refuse_twin(path: Path, siblings: Catalog) -> None:
     """Raise UserError where another file of the folder has the name of ``path``'s task or group."""
-    keys = _top_keys(path, {}, frozenset())
+    keys = top_keys(path)
     names = keys.get("group" if "group" in keys and "class" not in keys else "task", [])
     twin = siblings.get(names[0]) if len(names) == 1 else None
     if twin is not None and twin.path is not None:
@@ -114,136 +99,11 @@ def _refuse_twin(path: Path, siblings: Catalog) -> None:
 
 
 def _unknown_message(unknown: list[str], known: set[str]) -> str:
-    lines = []
-    for name in unknown:
-        near = difflib.get_close_matches(name.removeprefix("lm_eval/"), sorted(known), n=3, cutoff=0.6)
-        lines.append(f"unknown task {name!r}" + (f" (did you mean {' or '.join(near)}?)" if near else ""))
-    return f"{'; '.join(lines)}. 'evalcard list' shows all names; a path to a YAML file works too."
-
-
-def our_catalog() -> Catalog:
-    """Names of the task files that ship with evalcard."""
-    return scan_folder(task_files())
+    lines = [f"unknown task {name!r}{near(name.removeprefix('lm_eval/'), known)}" for name in unknown]
+    return f"{'; '.join(lines)}. 'evalcard list' shows all names; a path to a YAML or data file works too."
 
 
 def list_names() -> list[str]:
     """Every name that may be asked for: ours, then the harness's, each in alphabetical order."""
     ours = our_catalog()
     return [*sorted(ours), *sorted(name for name in harness_catalog() if name not in ours)]
-
-
-def harness_version() -> str:
-    """Version of the installed harness."""
-    return importlib.metadata.version("lm_eval")
-
-
-def harness_tasks_folder() -> Path:
-    """The installed harness's task files, found without importing it."""
-    spec = importlib.util.find_spec("lm_eval")
-    if spec is None or not spec.submodule_search_locations:
-        raise UserError("lm_eval is not installed, but tasks come from it. Install it: pip install lm_eval")
-    return Path(next(iter(spec.submodule_search_locations))) / "tasks"
-
-
-def harness_catalog() -> Catalog:
-    """Names of the harness's task files; scanned once for each version and place, then read from the cache."""
-    folder = harness_tasks_folder()
-    stamp = f"{_SCAN_FORMAT} {harness_version()} {folder} {folder.stat().st_mtime_ns}"
-    cache = _cache_folder() / f"tasks-{harness_version()}-{hashlib.sha256(stamp.encode()).hexdigest()[:12]}.json"
-    catalog = _read_catalog(cache)
-    if catalog is None:
-        catalog = scan_folder(folder)
-        _write_catalog(cache, catalog)
-    return catalog
-
-
-def scan_folder(folder: Path, recursive: bool = True) -> dict[str, TaskFile]:
-    """Names in ``folder``'s YAML files, in the order of their paths; of two files with one name the first wins."""
-    texts: dict[Path, str] = {}
-    catalog: dict[str, TaskFile] = {}
-    tags: dict[str, set[str]] = {}
-    for path in _yaml_files(folder.resolve(), recursive):
-        keys = _top_keys(path, texts, frozenset())
-        kind: Kind | None = next((k for k in ("class", "group", "task") if k in keys), None)
-        names = keys.get("group" if kind == "group" else "task", [])
-        if kind is None or len(names) != 1 or names[0] in catalog:
-            continue
-        catalog[names[0]] = TaskFile(names[0], kind, str(path))
-        for tag in keys.get("tag", []) if kind != "group" else []:
-            tags.setdefault(tag, set()).add(names[0])
-    for tag, members in tags.items():
-        catalog.setdefault(tag, TaskFile(tag, "tag", None, tuple(sorted(members))))
-    return catalog
-
-
-def _yaml_files(folder: Path, recursive: bool) -> list[Path]:
-    pattern = "**/*.yaml" if recursive else "*.y*ml"
-    found = [path for path in folder.glob(pattern) if not _SKIPPED_FOLDERS & set(path.parts)]
-    return sorted(found, key=lambda path: path.as_posix())
-
-
-def _top_keys(path: Path, texts: dict[Path, str], seen: frozenset[Path]) -> dict[str, list[str]]:
-    """The naming keys of a file with those of its includes; the file's own win."""
-    if path in seen:
-        return {}
-    if path not in texts:
-        try:
-            texts[path] = path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            texts[path] = ""
-    own = {key: _values(value) for key, value in _TOP_KEY.findall(texts[path])}
-    merged: dict[str, list[str]] = {}
-    for include in own.pop("include", []):
-        merged |= _top_keys((path.parent / include).resolve(), texts, seen | {path})
-    return merged | own
-
-
-def _values(text: str) -> list[str]:
-    """A scalar as one value, a list (block or flow) as its items; quotes and comments are taken off."""
-    first = text.split("\n", 1)[0].strip()
-    if first.startswith("["):
-        items = text[text.index("[") + 1 : text.rfind("]")].split(",")
-    elif first and not first.startswith("#"):
-        items = [first]
-    else:
-        items = _ITEM.findall(text)
-    return [plain for item in items if (plain := _plain(item))]
-
-
-def _plain(text: str) -> str:
-    text = text.strip()
-    if text[:1] in {'"', "'"} and text.find(text[0], 1) > 0:
-        return text[1 : text.index(text[0], 1)]
-    return text.split(" #", 1)[0].strip()
-
-
-def _cache_folder() -> Path:
-    """The platform's folder for what can be made again."""
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given) / "evalcard"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "evalcard"
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        return Path(local) / "evalcard" / "Cache"
-    return Path.home() / ".cache" / "evalcard"
-
-
-def _read_catalog(cache: Path) -> Catalog | None:
-    """None where there is no cache, or none that can be read: it is only a shortcut."""
-    try:
-        rows = json.loads(cache.read_text(encoding="utf-8"))
-        return {row[0]: TaskFile(row[0], row[1], row[2], tuple(row[3])) for row in rows}
-    except (OSError, ValueError, TypeError, IndexError, KeyError):
-        return None
-
-
-def _write_catalog(cache: Path, catalog: Catalog) -> None:
-    rows = [list(asdict(file).values()) for file in catalog.values()]
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=cache.parent, prefix=cache.name)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(rows, file)
-        os.replace(name, cache)
-    except OSError:
-        return  # a read-only home costs the next command two seconds, nothing else

@@ -1,58 +1,27 @@
 """One task of lm_eval: its documents, prompts, filters and metrics.
 
-Only this module and build.py know the harness's inside. Nothing here loads torch or transformers.
+Only this module, its parts (requests.py, shots.py, measures.py) and build.py know the harness's inside. Nothing here
+loads torch or transformers.
 """
 
-import copy
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
-from lm_eval.api.instance import Instance
-from lm_eval.api.metrics import mean
-from lm_eval.api.task import ConfigurableTask, Task
+from lm_eval.api.task import Task
 
 from evalcard.errors import UserError
+from evalcard.results.records import ItemId
 from evalcard.tasks.contexts import blamed_on, compiled_templates, seeded
 from evalcard.tasks.files import Source
-
-RequestKind = Literal["score", "rolling", "generate"]
-
-_REQUEST_KINDS: dict[str, RequestKind] = {
-    "loglikelihood": "score",
-    "loglikelihood_rolling": "rolling",
-    "generate_until": "generate",
-}
+from evalcard.tasks.judges.judge import Judge
+from evalcard.tasks.measures import Measures
+from evalcard.tasks.requests import Chat, Fits, Prompt, requests_of
+from evalcard.tasks.shots import Shots, refuse_few_documents, shots_wanted, standing_in
 
 
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """How prompts become chat turns; ``render(messages, add_generation_prompt)`` is None for plain text."""
-
-    render: Any = None
-    as_multiturn: bool = False
-    system: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """All requests of one document as text: (context, continuation), (context, generation kwargs) or (text,)."""
-
-    item_id: int
-    kind: RequestKind
-    arguments: tuple[tuple[Any, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    name: str
-    is_mean: bool
-    """Whether the task's score is the plain mean of the items' values."""
-    higher_is_better: bool
-
-
-class HarnessTask:
+class HarnessTask(Measures):
     """One leaf task of the harness, its documents read; the rest of evalcard sees only this."""
 
     def __init__(self, task: Task, source: Source, random_state: Any):
@@ -61,8 +30,13 @@ class HarnessTask:
         self.name: str = name_of(task)
         self._random_state = random_state
         self._fewshot_seed: int | None = None
+        self._own_fewshot: int | None = None
+        self.mended_shots: list[ItemId] = []
+        """Items of the last ``prompts`` that would have been shown their own answer among their shots."""
         self.preferred: tuple[str | None, str | None] = (None, None)
         """(metric, filter) that the group asks for in whose row this task is pooled."""
+        self.judge: Judge | None = None
+        """Compares answers with golds instead of the task's filters and metrics; set by build.py, or by a rescoring."""
 
     @functools.cached_property
     def docs(self) -> list[dict[str, Any]]:
@@ -76,6 +50,27 @@ class HarnessTask:
     @property
     def metadata(self) -> dict[str, Any]:
         return self.task.config.metadata or {}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a task file says to evalcard alone, under ``metadata: evalcard:``: category, chance, judge, id_field,
+        note."""
+        stated = self.metadata.get("evalcard") or {}
+        return stated if isinstance(stated, dict) else {}
+
+    @functools.cached_property
+    def item_ids(self) -> list[ItemId]:
+        """Names of the documents in the task's order: the values of ``id_field``, else their positions."""
+        field = self.settings.get("id_field")
+        return [doc[field] for doc in self.docs] if field else list(range(len(self.docs)))
+
+    @functools.cached_property
+    def _positions(self) -> dict[ItemId, int]:
+        return {item_id: position for position, item_id in enumerate(self.item_ids)}
+
+    def position(self, item_id: ItemId) -> int:
+        """Where the document of that name stands. KeyError where there is none."""
+        return self._positions[item_id]
 
     @property
     def hub_source(self) -> dict[str, str | None]:
@@ -109,176 +104,80 @@ class HarnessTask:
         """The task's own generation arguments; empty for scored tasks."""
         return dict(self.task.config.generation_kwargs or {})
 
-    @property
-    def is_multiple_choice(self) -> bool:
-        return self.task.OUTPUT_TYPE == "multiple_choice"
-
-    @property
-    def is_rolling(self) -> bool:
-        """Whether whole texts are scored."""
-        return self.task.OUTPUT_TYPE == "loglikelihood_rolling"
-
-    def choices(self, item_id: int) -> list[str]:
+    def choices(self, position: int) -> list[str]:
         """The answers a multiple-choice document offers. Raises UserError where ``doc_to_choice`` fails."""
-        with compiled_templates(), blamed_on(f"{self.name}, item {item_id},", "has no choices (doc_to_choice)"):
-            return list(self.task.doc_to_choice(self.docs[item_id]))
+        with compiled_templates(), blamed_on(self._item(position), "has no choices (doc_to_choice)"):
+            return list(self.task.doc_to_choice(self.docs[position]))
 
-    def target(self, item_id: int) -> Any:
+    def target(self, position: int) -> Any:
         """The right answer as the task states it: text, an index of ``choices``, or a list.
 
         Raises UserError where ``doc_to_target`` fails.
         """
-        with compiled_templates(), blamed_on(f"{self.name}, item {item_id},", "has no right answer (doc_to_target)"):
-            return self.task.doc_to_target(self.docs[item_id])
+        with compiled_templates(), blamed_on(self._item(position), "has no right answer (doc_to_target)"):
+            return self.task.doc_to_target(self.docs[position])
 
-    @property
-    def has_own_grading(self) -> bool:
-        """Whether a function of the task's own grades its answers."""
-        return getattr(self.task.config, "process_results", None) is not None or (
-            type(self.task).process_results is not ConfigurableTask.process_results
-        )
+    def golds(self, position: int) -> list[str]:
+        """The right answers as texts, for a judge; an index stands for one of the document's choices."""
+        target = self.target(position)
+        choices = self.choices(position) if getattr(self.task.config, "doc_to_choice", None) is not None else []
+        return [
+            choices[one] if type(one) is int and 0 <= one < len(choices) else str(one)
+            for one in (target if isinstance(target, (list, tuple)) else [target])
+        ]
 
     def set_fewshot(self, asked: int | None, seed: int) -> str | None:
-        """Apply ``--num-fewshot`` by the harness's rules; the text says what became of it, None if nothing changed."""
-        own = self.task.config.num_fewshot
-        note = None
-        if asked is not None and own == 0 and asked != 0:
-            note = f"{self.name}: zero-shot by its own definition, --num-fewshot {asked} is not applied"
-        elif asked is not None:
-            note = f"{self.name}: {asked} shots instead of its own {own}" if own not in (None, asked) else None
-            self.task.set_config(key="num_fewshot", value=asked)
-        elif own is None:
-            self.task.set_config(key="num_fewshot", value=0)
+        """Apply ``--num-fewshot`` (shots.shots_wanted); the text says what became of it, None where nothing changed.
+
+        ``seed`` is the draws'. The task's own number is read once, so a second call starts from it, too.
+        """
+        if self._fewshot_seed is None:
+            self._own_fewshot = self.task.config.num_fewshot
+        wanted, note = shots_wanted(self._own_fewshot, asked)
+        self.task.set_config(key="num_fewshot", value=wanted)
         self._fewshot_seed = seed
-        return note
+        return note and f"{self.name}: {note}"
 
-    def prompts(self, count: int, chat: Chat) -> list[Prompt]:
-        """Prompts of the first ``count`` documents.
+    def prompts(self, positions: Sequence[int], chat: Chat, fits: Fits | None = None) -> list[Prompt]:
+        """Prompts of the documents at ``positions``, which ascend. ``set_fewshot`` comes first.
 
-        Shots are drawn document by document from one generator, seeded anew for each call, as the harness does; so an
-        item's prompt depends on its position and never on how many items are asked for. ``set_fewshot`` comes first.
+        Shots are drawn document by document from one generator, seeded anew for each call, as the harness does; so
+        every document up to the last one asked for has its prompt built, and an item's prompt depends on its position
+        and never on which others are asked for. With ``fits``, whole worked examples are left out of a prompt that
+        does not fit, the first ones first, until it does or none is left.
         """
         assert self._fewshot_seed is not None, f"{self.name}: prompts before set_fewshot"
-        self.task.set_fewshot_seed(seed=self._fewshot_seed)
-        found = []
-        with seeded(self._random_state), compiled_templates(), blamed_on(self.name):
-            for item_id, doc in enumerate(self.docs[:count]):
-                try:
-                    found.append(self._prompt(item_id, doc, chat))
-                except (AssertionError, ValueError):
-                    self._refuse_few_shots()
-                    raise
+        assert list(positions) == sorted(set(positions)), f"{self.name}: positions must ascend"
+        wanted, last = set(positions), max(positions, default=-1)
+        with seeded(self._random_state), compiled_templates(), standing_in(self.task, self._fewshot_seed) as shots:
+            built = [self._prompt(position, chat, shots) for position in range(last + 1)]
+            found = [prompt for prompt in built if prompt.position in wanted]
+            if fits is not None and shots is not None:
+                self._shorten(found, chat, shots, fits)
+        self.mended_shots = [self.item_ids[one] for one in shots.mended if one in wanted] if shots else []
         return found
 
-    def _refuse_few_shots(self) -> None:
-        """Raise UserError where there are fewer documents than shots; the item's own is no shot of it."""
-        sampler = getattr(self.task, "sampler", None)
-        pool = len(getattr(sampler, "fewshot_indices", None) or getattr(sampler, "df", None) or ())
-        if self.num_fewshot > 0 and pool <= self.num_fewshot:
-            raise UserError(
-                f"task {self.name}: {self.num_fewshot} shots were asked for, but it has {pool} documents to take them "
-                "from (the item itself is never one of its shots). Ask for fewer with --num-fewshot."
-            )
+    def _shorten(self, prompts: list[Prompt], chat: Chat, shots: Shots, fits: Fits) -> None:
+        """Build those that do not fit once more with one worked example less, and again."""
+        over = list(range(len(prompts)))
+        for keep in range(self.num_fewshot - 1, -1, -1):
+            over = [one for one, does_fit in zip(over, fits([prompts[i] for i in over]), strict=True) if not does_fit]
+            if not over:
+                return
+            for one in over:
+                prompts[one] = replace(self._prompt(prompts[one].position, chat, shots, keep), shots=keep)
 
-    def _prompt(self, item_id: int, doc: dict[str, Any], chat: Chat) -> Prompt:
-        is_chat = chat.render is not None
-        context = self.task.fewshot_context(
-            doc,
-            num_fewshot=self.num_fewshot,
-            system_instruction=chat.system,
-            apply_chat_template=is_chat,
-            fewshot_as_multiturn=chat.as_multiturn,
-            chat_template=chat.render,
-            gen_prefix=self.task.doc_to_prefix(doc),
-        )
-        made = self.task.construct_requests(
-            doc=doc,
-            ctx=context,
-            metadata=(self.name, item_id, 1),
-            apply_chat_template=is_chat,
-            chat_template=chat.render,
-        )
-        instances = made if isinstance(made, list) else [made]
-        kinds = {instance.request_type for instance in instances}
-        if len(kinds) != 1:
-            raise UserError(f"task {self.name} mixes {' and '.join(sorted(kinds))} in one item; that is not supported.")
-        return Prompt(item_id, _REQUEST_KINDS[kinds.pop()], tuple(tuple(one.args) for one in instances))
-
-    @property
-    def metrics(self) -> list[Metric]:
-        """The task's metrics in its own order."""
-        aggregation, higher = self.task.aggregation(), self.task.higher_is_better()
-        return [Metric(name, aggregation[name] is mean, bool(higher.get(name, True))) for name in aggregation]
-
-    @property
-    def unknown_metrics(self) -> list[str]:
-        """Metrics of generated answers that neither the harness nor the evaluate library has a function for."""
-        if self.has_own_grading or self.task.OUTPUT_TYPE != "generate_until":
-            return []
-        return [name for name, function in self.task._metric_fn_list.items() if function is None]
-
-    @property
-    def filters(self) -> list[str]:
-        """Filters that can work on a single answer, in the task's own order."""
-        return [ensemble.name for ensemble in self._usable_filters()]
-
-    @property
-    def skipped_filters(self) -> list[str]:
-        """Filters that need several answers at once (maj@k); every repeat is graded by itself."""
-        usable = self.filters
-        return [ensemble.name for ensemble in self.task._filters if ensemble.name not in usable]
-
-    def _usable_filters(self) -> list[Any]:
-        return [e for e in self.task._filters if all(getattr(part, "k", 1) == 1 for part in self._parts(e))]
-
-    def _parts(self, ensemble: Any) -> list[Any]:
-        with blamed_on(self.name, f"has a filter {ensemble.name!r} that does not work"):
-            return [part() for part in ensemble.filters]
-
-    def fallbacks(self, filter_name: str) -> set[Any]:
-        """What a filter returns where it finds nothing."""
-        (ensemble,) = (e for e in self.task._filters if e.name == filter_name)
-        fallbacks = (getattr(part, "fallback", None) for part in self._parts(ensemble))
-        return {value for value in fallbacks if isinstance(value, str)}
-
-    def extracts(self, filter_name: str) -> bool:
-        """Whether the filter looks for an answer in the text at all."""
-        (ensemble,) = (e for e in self.task._filters if e.name == filter_name)
-        return any(hasattr(part, "fallback") for part in self._parts(ensemble))
-
-    def grade(self, answers: Sequence[tuple[int, list[Any]]]) -> list[dict[str, tuple[Any, dict[str, Any]]]]:
-        """Filter and score answers, each by itself.
-
-        answers: (item_id, one response for each request of the item): text, (logprob, is_greedy), or a log-probability.
-        Returns for each answer: filter -> (filtered response of the first request, metric -> value).
-        Raises UserError where a filter or ``process_results`` fails.
-        """
-        groups = [self._instances(item_id, responses) for item_id, responses in answers]
-        flat = [instance for group in groups for instance in group]
-        graded: list[dict[str, tuple[Any, dict[str, Any]]]] = [{} for _ in groups]
-        with seeded(self._random_state), compiled_templates():
-            for ensemble in self._usable_filters() if flat else []:
-                with blamed_on(self.name, f"has a filter {ensemble.name!r} that fails"):
-                    ensemble.apply(flat)
-                for (item_id, _), group, result in zip(answers, groups, graded, strict=True):
-                    filtered = [instance.filtered_resps[ensemble.name] for instance in group]
-                    result[ensemble.name] = (filtered[0], self._values(item_id, group[0].doc, filtered))
-        return graded
-
-    def _values(self, item_id: int, doc: dict[str, Any], filtered: list[Any]) -> dict[str, Any]:
-        with blamed_on(f"{self.name}, item {item_id},", "cannot be graded (process_results)"):
-            values = self.task.process_results(copy.deepcopy(doc), filtered)
-            if not isinstance(values, dict):
-                raise TypeError(f"expected a dict of metric and value, got {values!r}")
-            return values
-
-    def _instances(self, item_id: int, responses: list[Any]) -> list[Instance]:
-        doc = self.docs[item_id]
-        kind = "loglikelihood" if self.is_multiple_choice else self.task.OUTPUT_TYPE
-        return [
-            Instance(kind, doc, (), index, metadata=(self.name, item_id, 1), resps=[response])
-            for index, response in enumerate(responses)
-        ]
+    def _prompt(self, position: int, chat: Chat, shots: Shots | None, keep: int | None = None) -> Prompt:
+        doc, item_id = self.docs[position], self.item_ids[position]
+        if shots is not None:
+            shots.begin(position, doc, keep)
+        with blamed_on(self._item(position)):
+            try:
+                kind, arguments = requests_of(self.task, self.name, position, doc, self.num_fewshot, chat)
+            except (AssertionError, ValueError):
+                refuse_few_documents(self.task, self.name, self.num_fewshot)
+                raise
+        return Prompt(position, item_id, kind, arguments)
 
 
 def name_of(task: Task) -> str:

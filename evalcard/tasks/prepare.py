@@ -1,6 +1,8 @@
 """From a spec to items: everything that can fail without weights fails here."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import gc
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evalcard.backends.backend import GenerateRequest, Item
@@ -14,10 +16,13 @@ from evalcard.tasks.check import check_documents, check_grading
 from evalcard.tasks.data import data_roots
 from evalcard.tasks.decoding import in_words
 from evalcard.tasks.files import select
-from evalcard.tasks.grade import Scoring, scoring_of
-from evalcard.tasks.harness import Chat, HarnessTask
-from evalcard.tasks.prompts import Encoded, Limits, encode_items, require_equal_prompts
-from evalcard.tasks.tokenizer import Tokenizer, shared_tokenizer, tokenizer_source
+from evalcard.tasks.harness import HarnessTask
+from evalcard.tasks.items import items_of
+from evalcard.tasks.judges.thinking import opens_thinking
+from evalcard.tasks.prompts import Limits
+from evalcard.tasks.scoring import Scoring, judge_of, scoring_of
+from evalcard.tasks.selection import Selection, select_items
+from evalcard.tasks.tokenizer import TEMPLATE_DATE, Tokenizer, shared_tokenizer, tokenizer_source
 
 _SHOWN_TASKS = 3
 
@@ -29,6 +34,8 @@ class PreparedTask:
     record: TaskRecord
     scoring: Scoring
     task: HarnessTask
+    positions: Sequence[int]
+    """The documents that are evaluated, in the task's own order."""
 
     @property
     def name(self) -> str:
@@ -71,20 +78,31 @@ def prepare_tasks(
     Raises UserError for unknown names, broken task files and missing documents.
     """
     bars: Progress = progress or Silent()
-    built = build(select(spec.tasks), data_roots(spec.data_root))
-    notes = list(built.notes)
+    built = build(select(spec.tasks), data_roots(spec.data_root), spec.trust_task_code)
+    chosen = select_items({task.name: len(task.docs) for task in built.tasks}, built.rows, limit=spec.limit,
+                          limit_per_subtask=spec.limit_per_subtask, seed=spec.seed)  # fmt: skip
+    notes = [*built.notes, *chosen.notes]
     prepared = []
     with bars.step("Reading tasks", total=len(built.tasks), unit="tasks") as bar:
         for task in built.tasks:
-            note = task.set_fewshot(spec.num_fewshot, spec.seed)
-            selected = min(spec.limit_per_subtask or len(task.docs), len(task.docs))
-            check_documents(task, range(selected))
-            scoring = scoring_of(task, range(selected))
-            check_grading(task, scoring, range(selected))
-            notes += ([note] if note else []) + list(scoring.notes)
-            prepared.append(PreparedTask(_record(task, scoring, spec, selected), scoring, task))
+            selection = chosen.by_task[task.name]
+            if selection.positions or not task.docs:
+                prepared.append(_prepare_task(task, selection, spec, notes))
+            else:
+                notes.append(f"{task.name}: none of its items is in the subset")
             bar.advance()
-    return prepared, list(built.rows), gather(notes)
+    names = {task.name for task in prepared}
+    rows = [row.model_copy(update={"tasks": [name for name in row.tasks if name in names]}) for row in built.rows]
+    return prepared, [row for row in rows if row.tasks], gather(notes)
+
+
+def _prepare_task(task: HarnessTask, selection: Selection, spec: RunSpec, notes: list[str]) -> PreparedTask:
+    note = task.set_fewshot(spec.num_fewshot, spec.seed)
+    check_documents(task, selection.positions)
+    scoring = scoring_of(task, selection.positions)
+    check_grading(task, scoring, selection.positions)
+    notes += ([note] if note else []) + list(scoring.notes)
+    return PreparedTask(_record(task, scoring, spec, selection), scoring, task, selection.positions)
 
 
 def prepare(spec: RunSpec, progress: Progress | None = None) -> Prepared:
@@ -101,17 +119,31 @@ def prepare(spec: RunSpec, progress: Progress | None = None) -> Prepared:
     if any(tokenizer.stop_ids != stop_ids for tokenizer in distinct):
         notes.append(f"the models end answers with different tokens; all of {list(stop_ids)} end the answers of each")
     limits = Limits(_max_model_len(spec, distinct), spec.max_new_tokens)
-    encoded = {}
-    with bars.step("Building prompts", total=len(tasks), unit="tasks") as bar:
+    items: dict[str, tuple[Item, ...]] = {}
+    with _without_collector(), bars.step("Building prompts", total=len(tasks), unit="tasks") as bar:
         for task in tasks:
-            encoded[task.name] = _encode(spec, task, tokenizers, stop_ids, limits)
-            notes += encoded[task.name].notes
+            made = items_of(task.task, task.positions, spec, distinct, stop_ids, limits.max_model_len)
+            items[task.name] = made.items
+            notes += made.notes
             bar.advance()
     notes += [f"{one.name}: its chat template refuses a system turn, which was left out" for one in distinct
               if one.dropped_system]  # fmt: skip
-    items = {name: one.items for name, one in encoded.items()}
-    ready = tuple(_with_decoding(task, items[task.name]) for task in tasks)
+    notes += [f"{one.name}: {said}" for one in distinct if (said := one.bos_note)]
+    date = _template_date(spec, distinct)
+    notes += [f"the chat template prints a date: it is {date} in every prompt, whenever they are made"] if date else []
+    ready = tuple(_as_asked(task, items[task.name], date) for task in tasks)
     return Prepared(ready, tuple(rows), items, tokenizers, limits, tuple(gather(notes)))
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Prompts are many small objects that all stay; looking for garbage among them takes a sixth of the time."""
+    restore = gc.enable if gc.isenabled() else gc.disable
+    gc.disable()
+    try:
+        yield
+    finally:
+        restore()
 
 
 def gather(notes: Sequence[str]) -> list[str]:
@@ -136,6 +168,7 @@ def _tokenizers(spec: RunSpec) -> dict[tuple[str, str | None], Tokenizer]:
             found[source] = shared_tokenizer(*source)
             if spec.chat_template and found[source].template_digest is None:
                 raise UserError(f"{model.name} has no chat template; leave out --apply-chat-template, or add one.")
+            found[source].check_template_args(spec.chat_template_args)
     return found
 
 
@@ -144,45 +177,14 @@ def _max_model_len(spec: RunSpec, tokenizers: Sequence[Tokenizer]) -> int:
     return spec.max_model_len or min(tokenizer.max_len for tokenizer in tokenizers)
 
 
-def _encode(
-    spec: RunSpec,
-    task: PreparedTask,
-    tokenizers: Mapping[tuple[str, str | None], Tokenizer],
-    stop_ids: tuple[int, ...],
-    limits: Limits,
-) -> Encoded:
-    """Items by the first model's tokenizer; one that does the same work needs no second encoding."""
-    first, encoded = None, None
-    for tokenizer in tokenizers.values():
-        if first is not None and _is_same(spec, first, tokenizer):
-            continue
-        chat = Chat(tokenizer.render_chat if spec.chat_template else None, spec.fewshot_as_multiturn, spec.system)
-        own = encode_items(
-            task.name,
-            task.task.prompts(task.record.items_selected, chat),
-            task.task.docs,
-            task.task.generation,
-            tokenizer,
-            limits,
-            task.task.repeats,
-            spec.seed,
-            stop_ids,
-        )
-        if first is None or encoded is None:
-            first, encoded = tokenizer, own
-        else:
-            require_equal_prompts(encoded.items, own.items, first.name, tokenizer.name, first, tokenizer)
-    assert encoded is not None, "a run has at least one model"
-    return encoded
+def _template_date(spec: RunSpec, tokenizers: Sequence[Tokenizer]) -> str | None:
+    """The day that prompts state as today, where the chat template prints one."""
+    prints = spec.chat_template and any(tokenizer.prints_date for tokenizer in tokenizers)
+    return f"{TEMPLATE_DATE:%Y-%m-%d}" if prints and "date_string" not in spec.chat_template_args else None
 
 
-def _is_same(spec: RunSpec, one: Tokenizer, other: Tokenizer) -> bool:
-    same_template = not spec.chat_template or one.template_digest == other.template_digest
-    return one.digest == other.digest and same_template
-
-
-def _record(task: HarnessTask, scoring: Scoring, spec: RunSpec, selected: int) -> TaskRecord:
-    total = len(task.docs)
+def _record(task: HarnessTask, scoring: Scoring, spec: RunSpec, selection: Selection) -> TaskRecord:
+    total, selected, judge = len(task.docs), len(selection.positions), judge_of(task)
     return TaskRecord(
         name=task.name,
         source=task.source,
@@ -198,14 +200,22 @@ def _record(task: HarnessTask, scoring: Scoring, spec: RunSpec, selected: int) -
         chat_template=spec.chat_template,
         items_total=total,
         items_selected=selected,
-        selection="all" if selected == total else f"first {selected}",
+        selection=selection.text,
+        item_ids=None if selected == total else [task.item_ids[position] for position in selection.positions],
+        judge=judge.name if judge else None,
+        opens_thinking=False,
         **task.hub_source,
     )
 
 
-def _with_decoding(task: PreparedTask, items: Sequence[Item]) -> PreparedTask:
-    """The record with what only the encoded items tell: repeats and decoding."""
-    request = items[0].requests[0] if items and items[0].requests else None
-    words = in_words(request.decoding if isinstance(request, GenerateRequest) else None)
-    repeats = 1 + max((item.repeat for item in items), default=0)
-    return replace(task, record=task.record.model_copy(update={"decoding": words, "repeats": repeats}))
+def _as_asked(task: PreparedTask, items: Sequence[Item], template_date: str | None) -> PreparedTask:
+    """The record with what only the encoded items tell: repeats, decoding, how prompts end."""
+    requests = [item.requests[0] for item in items if item.requests]
+    written = [request for request in requests if isinstance(request, GenerateRequest)]
+    found = {
+        "decoding": in_words(written[0].decoding if written else None),
+        "repeats": 1 + max((item.repeat for item in items), default=0),
+        "opens_thinking": bool(written) and all(opens_thinking(request.prompt) for request in written),
+        "template_date": template_date,
+    }
+    return replace(task, record=task.record.model_copy(update=found))

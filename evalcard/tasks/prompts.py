@@ -1,4 +1,4 @@
-"""Prompts as text -> items as token ids with their hashes, and the proof that two models read the same ones."""
+"""Prompts as text -> items as token ids, with their hashes; lengths are checked, nothing is ever cut."""
 
 import hashlib
 import json
@@ -9,11 +9,14 @@ from typing import Any
 
 from evalcard.backends.backend import Decoding, GenerateRequest, Item, ScoreRequest
 from evalcard.errors import UserError
-from evalcard.tasks.decoding import decoding_of
-from evalcard.tasks.harness import Prompt
+from evalcard.results.records import ItemId
+from evalcard.tasks.decoding import Generation
+from evalcard.tasks.requests import Fits, Prompt
 from evalcard.tasks.tokenizer import Ids, Tokenizer
 
 _SHOWN_ITEMS = 5
+_ROOM_FOR_ANSWER = 4
+"""--drop-shots leaves an answer its whole limit, or this part of what the model reads where the limit is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +60,52 @@ def encode_items(
     task: str,
     prompts: Sequence[Prompt],
     docs: Sequence[dict[str, Any]],
-    generation: dict[str, Any],
     tokenizer: Tokenizer,
-    limits: Limits,
-    repeats: int,
-    seed: int,
-    stop_ids: tuple[int, ...],
+    max_model_len: int,
+    generation: Generation | None = None,
 ) -> Encoded:
-    """Items of a task in document order, ``repeats`` of each where answers are sampled.
+    """Items in the order of the prompts, as many of each as ``generation`` says; it is None for scored tasks.
 
-    Raises UserError for a prompt that leaves no room within ``limits``, naming the items; nothing is ever truncated.
+    docs: all of the task's, by position. Raises UserError for a prompt that leaves no room for an answer, naming the
+    items; nothing is ever truncated.
     """
     if not prompts:
         return Encoded((), ())
     kinds = {prompt.kind for prompt in prompts}
     assert len(kinds) == 1, (task, kinds)
-    hashes = [hash_document(docs[prompt.item_id]) for prompt in prompts]
+    hashes = [hash_document(docs[prompt.position]) for prompt in prompts]
     if kinds == {"generate"}:
-        decoding = decoding_of(task, generation, tokenizer.eos_text, limits.max_new_tokens, seed)
-        return _generate_items(task, prompts, hashes, decoding, stop_ids, tokenizer, limits, repeats)
+        assert generation is not None, task
+        return _generate_items(task, prompts, hashes, tokenizer, max_model_len, generation)
     if kinds == {"rolling"}:
-        return _rolling_items(task, prompts, hashes, tokenizer, limits)
-    return _score_items(task, prompts, hashes, tokenizer, limits)
+        return _rolling_items(task, prompts, hashes, tokenizer, max_model_len)
+    return _score_items(task, prompts, hashes, tokenizer, max_model_len)
+
+
+def room_checker(tokenizer: Tokenizer, max_model_len: int, generation: Generation | None) -> Fits:
+    """For --drop-shots: does a prompt leave its answer enough room?
+
+    A generated answer gets its limit or a quarter of ``max_model_len`` tokens, whichever is less: leaving room for the
+    whole of a reasoning model's limit would cost every worked example. A scored one has its own length.
+    """
+
+    def fits(prompts: Sequence[Prompt]) -> list[bool]:
+        if not prompts or prompts[0].kind == "rolling":
+            return [True] * len(prompts)
+        if prompts[0].kind == "score":
+            pairs = [(str(context), str(text)) for prompt in prompts for context, text in prompt.arguments]
+            lengths = iter([len(context) + len(ids) - 1 for context, ids, _ in tokenizer.encode_pairs(pairs)])
+            return [max(next(lengths) for _ in prompt.arguments) <= max_model_len for prompt in prompts]
+        assert generation is not None, prompts[0]
+        room = min(generation.decoding.max_tokens, max(1, max_model_len // _ROOM_FOR_ANSWER))
+        encoded = tokenizer.encode_many([str(prompt.arguments[0][0]) for prompt in prompts])
+        return [len(ids) + room <= max_model_len for ids in encoded]
+
+    return fits
 
 
 def _score_items(
-    task: str, prompts: Sequence[Prompt], hashes: list[str], tokenizer: Tokenizer, limits: Limits
+    task: str, prompts: Sequence[Prompt], hashes: list[str], tokenizer: Tokenizer, max_model_len: int
 ) -> Encoded:
     pairs = [(str(context), str(text)) for prompt in prompts for context, text in prompt.arguments]
     encoded = iter(tokenizer.encode_pairs(pairs))
@@ -95,21 +118,21 @@ def _score_items(
                 raise UserError(f"task {task}, item {prompt.item_id}: the choice {continuation!r} holds no token.")
             merged += is_merged
             requests.append(ScoreRequest(context, continuation, context_ids, ids))
-        items.append(_score_item(task, prompt.item_id, item_hash, requests))
-    _refuse_long(task, items, limits.max_model_len)
+        items.append(_score_item(task, prompt, item_hash, requests))
+    _refuse_long(task, items, max_model_len)
     note = f"{task}: {merged} answers share their first token with the end of the prompt and were encoded by themselves"
     return Encoded(tuple(items), (note,) if merged else ())
 
 
 def _score_item(
-    task: str, item_id: int, item_hash: str, requests: list[ScoreRequest], is_rolling: bool = False
+    task: str, prompt: Prompt, item_hash: str, requests: list[ScoreRequest], is_rolling: bool = False
 ) -> Item:
     ids = [(request.context_ids, request.continuation_ids) for request in requests]
-    return Item(task, item_id, item_hash, 0, hash_ids(ids), tuple(requests), is_rolling)
+    return Item(task, prompt.item_id, item_hash, 0, hash_ids(ids), tuple(requests), is_rolling, prompt.shots)
 
 
 def _rolling_items(
-    task: str, prompts: Sequence[Prompt], hashes: list[str], tokenizer: Tokenizer, limits: Limits
+    task: str, prompts: Sequence[Prompt], hashes: list[str], tokenizer: Tokenizer, max_model_len: int
 ) -> Encoded:
     """Whole texts, each token scored once, in windows of ``max_model_len``; the first request carries the text."""
     texts = [str(prompt.arguments[0][0]) for prompt in prompts]
@@ -117,9 +140,9 @@ def _rolling_items(
         raise UserError(f"task {task} scores whole texts, which takes a BOS or EOS token; {tokenizer.name} has none.")
     items = []
     for prompt, item_hash, text, ids in zip(prompts, hashes, texts, tokenizer.encode_many(texts), strict=True):
-        windows = _windows(ids, tokenizer.prefix_id, limits.max_model_len)
+        windows = _windows(ids, tokenizer.prefix_id, max_model_len)
         requests = [ScoreRequest("", text if i == 0 else "", *window) for i, window in enumerate(windows)]
-        items.append(_score_item(task, prompt.item_id, item_hash, requests, is_rolling=True))
+        items.append(_score_item(task, prompt, item_hash, requests, is_rolling=True))
     return Encoded(tuple(items), ())
 
 
@@ -139,27 +162,28 @@ def _generate_items(
     task: str,
     prompts: Sequence[Prompt],
     hashes: list[str],
-    decoding: Decoding,
-    stop_ids: tuple[int, ...],
     tokenizer: Tokenizer,
-    limits: Limits,
-    repeats: int,
+    max_model_len: int,
+    generation: Generation,
 ) -> Encoded:
-    texts = [str(prompt.arguments[0][0]) for prompt in prompts]
+    texts, decoding = [str(prompt.arguments[0][0]) for prompt in prompts], generation.decoding
     ids = tokenizer.encode_many(texts)
-    _refuse_full(task, [(p.item_id, len(one)) for p, one in zip(prompts, ids, strict=True)], limits.max_model_len)
+    lengths = [(prompt.item_id, len(one) + 1) for prompt, one in zip(prompts, ids, strict=True)]
+    _refuse_over(task, lengths, max_model_len, "with the first token of an answer")
     items, cut = [], 0
     for prompt, item_hash, text, prompt_ids in zip(prompts, hashes, texts, ids, strict=True):
         if not prompt_ids:
             raise UserError(f"task {task}, item {prompt.item_id}: its prompt is empty.")
-        room = limits.max_model_len - len(prompt_ids)
+        room = max_model_len - len(prompt_ids)
         cut += room < decoding.max_tokens
-        request = GenerateRequest(text, prompt_ids, stop_ids, _within(decoding, room))
+        requests = (GenerateRequest(text, prompt_ids, generation.stop_ids, _within(decoding, room)),)
         prompt_hash = hash_ids([(prompt_ids,)])
-        for repeat in range(1 if decoding.is_greedy else repeats):
-            items.append(Item(task, prompt.item_id, item_hash, repeat, prompt_hash, (request,)))
+        items += [
+            Item(task, prompt.item_id, item_hash, repeat, prompt_hash, requests, shots=prompt.shots)
+            for repeat in range(generation.repeats)
+        ]
     note = f"{task}: {cut} of {len(prompts)} answers get less than the task's {decoding.max_tokens} tokens, so that "
-    note += f"prompt and answer fit {limits.max_model_len} (--max-model-len)"
+    note += f"prompt and answer fit {max_model_len} (--max-model-len)"
     return Encoded(tuple(items), (note,) if cut else ())
 
 
@@ -169,58 +193,28 @@ def _within(decoding: Decoding, room: int) -> Decoding:
 
 def _refuse_long(task: str, items: list[Item], limit: int) -> None:
     """The last token is only predicted, so a scored sequence may be one token longer than the model reads."""
-    lengths = [(item.item_id, max(sum(map(len, _parts(request))) for request in item.requests) - 1)
+    lengths = [(item.item_id, max(sum(map(len, parts(request))) for request in item.requests) - 1)
                for item in items if item.requests]  # fmt: skip
-    _refuse_full(task, lengths, limit + 1)
+    _refuse_over(task, lengths, limit, "with the answers to be scored")
 
 
-def _refuse_full(task: str, lengths: list[tuple[Any, int]], limit: int) -> None:
-    """Every length must stay below ``limit``."""
-    over = [(item_id, length) for item_id, length in lengths if length >= limit]
+def _refuse_over(task: str, lengths: list[tuple[ItemId, int]], limit: int, what: str) -> None:
+    """lengths: tokens that the model has to hold for each item."""
+    over = [(item_id, length) for item_id, length in lengths if length > limit]
     if not over:
         return
     shown = ", ".join(f"item {item_id} ({length} tokens)" for item_id, length in over[:_SHOWN_ITEMS])
     more = f" and {len(over) - _SHOWN_ITEMS} more" if len(over) > _SHOWN_ITEMS else ""
-    longest = max(length for _, length in over)
     raise UserError(
-        f"task {task}: {len(over)} of {len(lengths)} prompts do not fit the model's {limit} tokens: {shown}{more}. "
-        f"Prompts are never cut. Ask for fewer shots with --num-fewshot, or raise --max-model-len above {longest} if "
-        "the model can read that far."
+        f"task {task}: {len(over)} of {len(lengths)} prompts do not fit the model's {limit} tokens {what}: "
+        f"{shown}{more}. Prompts are never cut. Ask for fewer shots with --num-fewshot, leave out as many as need be "
+        f"with --drop-shots, or give --max-model-len {max(length for _, length in over)} if the model can read that "
+        "far."
     )
 
 
-def require_equal_prompts(
-    items_a: Sequence[Item], items_b: Sequence[Item], name_a: str, name_b: str, tokenizer_a: Tokenizer,
-    tokenizer_b: Tokenizer,
-) -> None:  # fmt: skip
-    """Raise UserError with the first difference between what two models would read."""
-    if len(items_a) != len(items_b):
-        raise UserError(f"{name_a} and {name_b} have {len(items_a)} and {len(items_b)} items; they cannot be compared.")
-    for one, other in zip(items_a, items_b, strict=True):
-        if one.prompt_hash == other.prompt_hash:
-            continue
-        for ids, other_ids in zip(_all_ids(one), _all_ids(other), strict=True):
-            if ids != other_ids:
-                place = next((i for i, pair in enumerate(zip(ids, other_ids, strict=False)) if pair[0] != pair[1]),
-                             min(len(ids), len(other_ids)))  # fmt: skip
-                raise UserError(
-                    f"{name_a} and {name_b} read different prompts, first in task {one.task}, item {one.item_id}, at "
-                    f"token {place}: {_around(ids, place, tokenizer_a)} against "
-                    f"{_around(other_ids, place, tokenizer_b)}. Their tokenizers or chat templates differ; give both "
-                    "the same tokenizer files, then compare."
-                )
-
-
-def _all_ids(item: Item) -> list[Ids]:
-    return [ids for request in item.requests for ids in _parts(request)]
-
-
-def _parts(request: ScoreRequest | GenerateRequest) -> tuple[Ids, ...]:
+def parts(request: ScoreRequest | GenerateRequest) -> tuple[Ids, ...]:
+    """The ids of a request: the prompt, or context and continuation."""
     if isinstance(request, GenerateRequest):
         return (request.prompt_ids,)
     return request.context_ids, request.continuation_ids
-
-
-def _around(ids: Ids, place: int, tokenizer: Tokenizer) -> str:
-    shown = ids[place : place + 4]
-    return f"ids {list(shown)} {tokenizer.tokens(shown)}" if shown else "the end"

@@ -1,10 +1,11 @@
 """A model's tokenizer: token ids as the harness's hf model makes them, chat template, stop ids, length limit."""
 
+import datetime
 import functools
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,28 @@ from evalcard.tasks.encoding import Encoder, Ids
 _DEFAULT_MAX_LEN = 2048
 _UNSET_MAX_LEN = 10**12
 """Tokenizers that know no limit state an astronomical one."""
+TEMPLATE_DATE = datetime.datetime(2024, 7, 26)
+"""The day that chat templates print as today. A prompt must not depend on when it was made, so it is pinned: to the day
+that the templates of Llama 3 themselves fall back to where they cannot ask for the date."""
+_DIRECTIVES = ("-d", "-m", "a", "A", "b", "B", "d", "e", "j", "m", "y", "Y", "H", "I", "M", "S", "p")
+"""What strftime understands and chat templates use."""
+_DATE_VARIABLES = ("strftime_now", "date_string")
+_SET_BY_US = frozenset({
+    "conversation", "messages", "tools", "documents", "chat_template", "add_generation_prompt",
+    "continue_final_message", "tokenize", "sanitize_control_tokens", "padding", "truncation", "max_length",
+    "return_tensors", "return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs", "strftime_now",
+})  # fmt: skip
+"""Names that are no variables of a template's own, or are ours to set."""
 _LENGTH_KEYS = ("n_positions", "max_position_embeddings", "n_ctx")
 
 
 class Tokenizer:
     """Wraps a transformers tokenizer. Digests are of what it does, not of how its files are laid out."""
 
-    def __init__(self, inner: Any, name: str, config: dict[str, Any], generation_config: dict[str, Any]):
+    def __init__(
+        self, inner: Any, name: str, config: dict[str, Any], generation_config: dict[str, Any],
+        add_bos: bool | None = None,
+    ):  # fmt: skip
         self.inner = inner
         self.name = name
         self.eos_id: int | None = inner.eos_token_id
@@ -29,8 +45,8 @@ class Tokenizer:
         self.eos_text: str | None = None if self.eos_id is None else inner.decode([self.eos_id])
         self.stop_ids = _stop_ids(self.eos_id, generation_config.get("eos_token_id"))
         self.max_len = _max_len(config, inner)
-        self.encoder = Encoder(inner, self.prefix_id)
-        self.digest = _digest(inner, self.encoder.backend)
+        self.encoder = Encoder(inner, self.prefix_id, add_bos)
+        self.digest = _digest(inner, self.encoder)
         template = inner.chat_template
         self.template_digest = None if not template else _sha256(json.dumps(template, sort_keys=True))
         self.dropped_system = False
@@ -47,7 +63,9 @@ class Tokenizer:
         except Exception as error:  # the Hub client and the file readers raise many types
             raise UserError(_not_loaded(source, error)) from error
         config = _json_file(source, revision, "config.json")
-        return cls(inner, Path(source).name, config, _json_file(source, revision, "generation_config.json"))
+        generation_config = _json_file(source, revision, "generation_config.json")
+        stated = _json_file(source, revision, "tokenizer_config.json").get("add_bos_token")
+        return cls(inner, Path(source).name, config, generation_config, stated if isinstance(stated, bool) else None)
 
     def encode_many(self, texts: Sequence[str], special: bool | None = None) -> list[Ids]:
         """Ids of each text (encoding.Encoder.encode_many)."""
@@ -65,13 +83,66 @@ class Tokenizer:
         """The text of each token by itself, for messages."""
         return [self.inner.decode([one]) for one in ids]
 
-    def render_chat(self, messages: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """The chat template's text. A template that refuses a system turn gets the messages without it, as in the
-        harness; ``dropped_system`` then says so. Raises UserError where the template fails."""
+    @property
+    def template_text(self) -> str:
+        """The chat template's source; of several, all. Empty where there is none."""
+        template = self.inner.chat_template
+        return "\n".join(template.values()) if isinstance(template, dict) else template or ""
+
+    @property
+    def bos_note(self) -> str | None:
+        """What is done about a tokenizer that does not do what its own configuration says of BOS."""
+        if self.encoder.added_bos is not None:
+            return "as its tokenizer_config.json says, prompts begin with BOS; the tokenizer alone would put none"
+        if self.encoder.dropped_bos is not None:
+            return "as its tokenizer_config.json says, prompts begin without BOS; the tokenizer alone would put one"
+        return None
+
+    @property
+    def prints_date(self) -> bool:
+        """Whether the chat template puts today's date into prompts; evalcard's today is TEMPLATE_DATE."""
+        return any(name in self.template_text for name in _DATE_VARIABLES)
+
+    @functools.cached_property
+    def _dated_template(self) -> str | None:
+        """The template with a ``strftime_now`` of its own; None for one that does not call it.
+
+        Newer versions of transformers let no function in among a template's variables, so it is a macro. The newline
+        behind it is eaten by the environment's trim_blocks, and what follows is still at the beginning of a line.
+        """
+        if "strftime_now" not in self.template_text:
+            return None
+        steps = "".join(f" | replace('%{name}', '{TEMPLATE_DATE:%{name}}')" for name in _DIRECTIVES)
+        macro = f"{{% macro strftime_now(format) %}}{{{{ format{steps} }}}}{{% endmacro %}}\n"
+        return macro + self.inner.get_chat_template()
+
+    def check_template_args(self, given: Mapping[str, Any]) -> None:
+        """Raise UserError for variables that the chat template does not have, or that are not the user's to set."""
+        unknown = [
+            name for name in given if name in _SET_BY_US or not re.search(rf"\b{re.escape(name)}\b", self.template_text)
+        ]
+        if unknown:
+            raise UserError(
+                f"--chat-template-args: the chat template of {self.name} has no variable {' or '.join(unknown)} that "
+                "could be set. Look for the names in the model's chat_template.jinja, such as enable_thinking."
+            )
+
+    def render_chat(
+        self,
+        messages: list[dict[str, str]],
+        add_generation_prompt: bool = True,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> str:
+        """The chat template's text. ``arguments`` are more variables for it; the date it may print is TEMPLATE_DATE.
+
+        A template that refuses a system turn gets the messages without it, as in the harness; ``dropped_system`` then
+        says so. Raises UserError where the template fails.
+        """
         from jinja2.exceptions import TemplateError
 
-        options = {"tokenize": False, "add_generation_prompt": add_generation_prompt}
-        options["continue_final_message"] = not add_generation_prompt
+        options: dict[str, Any] = {"date_string": TEMPLATE_DATE.strftime("%d %b %Y")} | dict(arguments or {})
+        options |= {"tokenize": False, "chat_template": self._dated_template}
+        options |= {"add_generation_prompt": add_generation_prompt, "continue_final_message": not add_generation_prompt}
         try:
             return self.inner.apply_chat_template(messages, **options)
         except TemplateError as error:
@@ -110,12 +181,14 @@ def _max_len(config: dict[str, Any], inner: Any) -> int:
     return int(stated) if stated and stated < _UNSET_MAX_LEN else _DEFAULT_MAX_LEN
 
 
-def _digest(inner: Any, backend: Any) -> str:
-    if backend is not None:
-        state = backend.to_str()
+def _digest(inner: Any, encoder: Encoder) -> str:
+    if encoder.backend is not None:
+        state = encoder.backend.to_str()
     else:
         flags = {key: str(value) for key, value in sorted(inner.init_kwargs.items()) if key != "name_or_path"}
         state = json.dumps([type(inner).__name__, inner.get_vocab(), flags], sort_keys=True)
+    if encoder.added_bos is not None or encoder.dropped_bos is not None:
+        state += f"|{encoder.added_bos}|{encoder.dropped_bos}"
     return _sha256(f"{state}|{inner.bos_token_id}|{inner.eos_token_id}")
 
 

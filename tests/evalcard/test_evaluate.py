@@ -91,6 +91,33 @@ class TestResume:
             whole = run(fake_backend(), folder=other)
         assert resumed.samples == whole.samples and resumed.verdicts == whole.verdicts
 
+    def test_the_report_covers_all_samples_and_not_the_new_ones_only(self, run: Callable, fake_backend: Callable):
+        with pytest.raises(KeyboardInterrupt):
+            run(fake_backend(stop_after=23))
+        found = run(fake_backend())
+        assert [(p.expected, p.done) for p in found.progress] == [(5, 5), (9, 9), (12, 12)]
+        assert [len(found.verdicts[p.task]) for p in found.progress] == [5, 9, 12]
+        assert sum(p.done - p.reused for p in found.progress) == 3
+
+    def test_an_end_while_grading_costs_no_answer(
+        self, run: Callable, fake_backend: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """All answers are there, grading fails, and with nothing left to ask the next attempt must still grade."""
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("a resource is missing")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("evalcard.evaluate.grade", fail)
+            with pytest.raises(RuntimeError):
+                run(fake_backend())
+        idle = fake_backend()
+        found = run(idle)
+        assert idle.calls == 0 and sum(p.reused for p in found.progress) == 26
+        with RunFolder.open(tmp_path, "other") as other:
+            whole = run(fake_backend(), folder=other)
+        assert found.verdicts == whole.verdicts and found.samples == whole.samples
+
     def test_fresh_takes_nothing(self, run: Callable, fake_backend: Callable, spec: Any):
         run(fake_backend())
         backend = fake_backend()
@@ -113,6 +140,16 @@ class TestResume:
         other = fake_backend(weights="w1")
         run(other)
         assert len(other.asked) == 26
+
+
+def test_prompts_that_open_thinking_are_known_when_grading(run: Callable, fake_backend: Callable, prepared: Prepared):
+    """Without the opening tag in the answer only the prompt tells that all of it is thinking."""
+    tasks = tuple(
+        replace(task, record=task.record.model_copy(update={"opens_thinking": True})) for task in prepared.tasks
+    )
+    found = run(fake_backend(), prepared=replace(prepared, tasks=tasks))
+    assert {v.outcome for v in found.verdicts["toy_sums"]} == {"no_answer"}
+    assert {v.outcome for v in run(fake_backend()).verdicts["toy_sums"]} == {"wrong"}
 
 
 class TestReuse:
@@ -245,5 +282,7 @@ def test_a_sample_becomes_the_same_answer(prepared: Prepared):
     for item, answer in answers:
         sample = make_sample(item, "k", "1.0", answer)
         assert answer_of(sample) == answer and sample.prompt_tokens == prompt_tokens(item)
+    assert make_sample(generated, "k", "1", answers[1][1]).shots is None
+    assert make_sample(replace(generated, shots=2), "k", "1", answers[1][1]).shots == 2
     assert [choice.text for choice in make_sample(scored, "k", "1", answers[0][1]).choices or []] == [
         " A", " B", " C", " D"]  # fmt: skip

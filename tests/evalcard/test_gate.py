@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalcard.errors import ComparisonRefused, UserError
-from evalcard.gate import EXIT_CODES, GateSpec, GateVerdict, judge, judge_run, with_verdict
+from evalcard.gate import EXIT_CODES, GateSpec, GateVerdict, judge, judge_run, keep_verdict, with_verdict
 from evalcard.results.records import (
     ComparedRow,
     Comparison,
@@ -192,3 +192,11 @@ def test_a_stored_run_is_judged_and_keeps_the_last_word(tmp_path: Path):
         folder.write_run(RunRecord.model_validate(facts | {"finished": None}))
     with pytest.raises(ComparisonRefused, match="incomplete"):
         judge_run(tmp_path, "run", GateSpec(min_recovery=0))
+
+
+def test_a_verdict_stands_as_long_as_what_it_judged():
+    first = comparison(row("arc", Fraction(3, 4), small=Fraction(74, 100)))
+    judged = with_verdict(first, judge(first, GateSpec(min_recovery=95)))
+    assert keep_verdict(judged, first) == judged and judged.verdict is not None
+    other = comparison(row("arc", Fraction(3, 4), small=Fraction(73, 100)))
+    assert keep_verdict(judged, other) == other and other.verdict is None

@@ -8,9 +8,10 @@ import pytest
 
 from evalcard.cli.main import invoke
 from evalcard.errors import UserError
+from evalcard.plan import plan_run, slugs
 from evalcard.progress import Silent
 from evalcard.resources import demo_model
-from evalcard.run import Outcome, plan_run, run_plan, slugs
+from evalcard.run import Outcome, run_plan
 from evalcard.spec import RunSpec, make_spec
 
 
@@ -182,6 +183,74 @@ def test_dry_run_writes_nothing_and_tells_the_counts(tmp_path: Path, capsys, no_
     told = json.loads(capsys.readouterr().out)
     assert told["answers_per_model"] == 9 and len(told["models"]) == 3
     assert not (tmp_path / "r").exists()
+
+
+def planned(capsys: pytest.CaptureFixture, *flags: str) -> dict:
+    """The dry run's summary for a program, by task."""
+    assert invoke(["run", "--dry-run", "--json", *flags]) == 0, capsys.readouterr().err
+    return {task["name"]: task for task in json.loads(capsys.readouterr().out)["tasks"]}
+
+
+def test_flags_reach_the_plan(capsys, no_weights: None):
+    tasks = planned(capsys, "--limit", "9", "--temperature", "0.6", "--top-p", "0.9", "--repeats", "3")
+    assert [task["items_selected"] for task in tasks.values()] == [9, 9, 9]
+    told = tasks["demo_maths"]
+    assert told["repeats"] == 3 and told["decoding"] == "sampled, temperature 0.6, top-p 0.9, seed 1234"
+    assert told["selection"] == "seeded" and len(told["item_ids"]) == 9
+    assert tasks["demo_knowledge"]["decoding"] == "scored" and tasks["demo_knowledge"]["repeats"] == 1
+
+
+def test_a_flag_that_says_0_is_given(tmp_path: Path, capsys, no_weights: None):
+    """0 equals False, and an unset flag is False."""
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("baseline: '@demo'\ntasks: demo_maths\nseed: 7\ntemperature: 0.6\nrepeats: 2\n")
+    assert planned(capsys, str(spec))["demo_maths"]["decoding"].endswith("seed 7")
+    assert planned(capsys, str(spec), "--seed", "0")["demo_maths"]["decoding"].endswith("seed 0")
+    told = planned(capsys, str(spec), "--temperature", "0", "--repeats", "1")["demo_maths"]
+    assert (told["decoding"], told["repeats"]) == ("greedy", 1)
+
+
+def test_the_off_half_of_a_pair_is_given(capsys, no_weights: None):
+    names = []
+    for flags in ([], ["--no-fewshot-as-multiturn"]):
+        assert invoke(["run", "--dry-run", "--json", *flags]) == 0
+        names.append(json.loads(capsys.readouterr().out)["run"])
+    assert names[0] != names[1]
+
+
+def test_what_is_refused_before_weights_load(capsys, no_weights: None):
+    for flags, says in [
+        (["--limit", "3", "--limit-per-subtask", "3"], "give one"),
+        (["--limit", "2.5"], "whole number of items, or a share below 1"),
+        (["--repeats", "2"], "decoded greedily"),
+        (["--fewshot-as-multiturn"], "needs chat_template"),
+    ]:
+        assert invoke(["run", "--dry-run", *flags]) == 2
+        assert says in capsys.readouterr().err
+
+
+def test_the_plan_tells_totals_shots_and_metrics_before_weights_load(capsys, no_weights: None):
+    assert invoke(["run", "--dry-run", "--limit", "9", "--temperature", "0.5", "--repeats", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("  demo_knowledge: 9 of ") and "0-shot, acc, scored" in line for line in lines), lines
+    assert any(line.startswith("  demo_maths: 9 of ") and "2 answers each" in line for line in lines), lines
+
+
+def test_the_plan_of_a_group_tells_the_total_of_its_row(toys, tokenizer_folder: Path, no_weights: None, monkeypatch):
+    monkeypatch.setattr("evalcard.plan._backend", lambda *_: FakeIdentity())
+    spec = make_spec({"baseline": str(tokenizer_folder), "tasks": [toys.path("toy_all")], "limit": 6,
+                      "data_root": str(toys.data_root)})  # fmt: skip
+    lines = plan_run(spec, Silent()).lines()
+    assert "  toy_mc: 6 of 14 items of 2 tasks, 2-shot, acc, scored" in lines
+    assert "  toy_sums: 6 of 12 items, 3-shot, exact_match (strict), greedy" in lines
+    assert any("12 answers x 1 models = 12" in line for line in lines)
+
+
+class FakeIdentity:
+    """A backend that is only asked who it is."""
+
+    def identity(self) -> None:
+        return None
 
 
 def test_json_is_the_comparison(finished: tuple[Path, Outcome], capsys):

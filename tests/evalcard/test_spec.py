@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evalcard.errors import UserError
-from evalcard.spec import load_spec, make_spec, parse_model
+from evalcard.spec import RunSpec, load_spec, make_spec, parse_model
 
 
 def test_last_colon_parts_model_and_scheme():
@@ -94,3 +94,52 @@ def test_the_demo_model_is_named_without_a_path():
     model = parse_model("@demo:w4a16")
     assert (model.name, model.hub_id, model.scheme) == ("evalcard-demo", None, "w4a16")
     assert Path(model.location).name == "model" and str(Path(model.location)) not in model.model_dump_json()
+
+
+def spec_with(**changes: object) -> RunSpec:
+    return make_spec({"baseline": "org/m", "tasks": "a", **changes})
+
+
+@pytest.mark.parametrize("limit", [1, 300, 300.0, 0.1, 0.999])
+def test_a_limit_counts_items_or_is_a_share(limit: float):
+    assert spec_with(limit=limit).limit == limit
+
+
+@pytest.mark.parametrize("limit", [1.5, 0, -3, float("inf"), float("nan")])
+def test_other_limits_are_refused(limit: float):
+    with pytest.raises(UserError, match="limit: "):
+        spec_with(limit=limit)
+
+
+def test_one_limit_at_a_time():
+    with pytest.raises(UserError, match=r"limit counts the items of a whole row, .*; give one\. Known keys"):
+        spec_with(limit=3, limit_per_subtask=3)
+
+
+def test_chat_options_need_a_chat_template():
+    with pytest.raises(UserError, match="fewshot_as_multiturn needs chat_template"):
+        spec_with(fewshot_as_multiturn=True)
+    with pytest.raises(UserError, match="chat_template_args needs chat_template"):
+        spec_with(chat_template_args={"enable_thinking": "false"})
+    assert spec_with(fewshot_as_multiturn=False).fewshot_as_multiturn is False
+    assert spec_with(chat_template=True, fewshot_as_multiturn=True).fewshot_as_multiturn
+
+
+def test_template_arguments_are_read_as_what_they_say():
+    given = {"a": "true", "b": "False", "c": "3", "d": "0.5", "e": "low", "f": False, "g": 7}
+    found = spec_with(chat_template=True, chat_template_args=given).chat_template_args
+    expected = {"a": True, "b": False, "c": 3, "d": 0.5, "e": "low", "f": False, "g": 7}
+    assert found == expected and {k: type(v) for k, v in found.items()} == {k: type(v) for k, v in expected.items()}
+
+
+def test_the_name_of_a_run_goes_with_what_changes_answers():
+    names = {spec_with(**one).run_name for one in ({}, {"limit": 3}, {"repeats": 2}, {"temperature": 0.5},
+                                                   {"drop_shots": True}, {"chat_template": True})}  # fmt: skip
+    assert len(names) == 6
+    assert spec_with(limit=300).run_name == spec_with(limit=300.0).run_name
+
+
+@pytest.mark.parametrize("wrong", [{"repeats": 0}, {"temperature": -1}, {"top_p": 0}, {"top_p": 1.1}, {"min_p": 2}])
+def test_sampling_out_of_range(wrong: dict[str, float]):
+    with pytest.raises(UserError, match=next(iter(wrong))):
+        spec_with(**wrong)

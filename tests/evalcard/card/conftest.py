@@ -1,6 +1,7 @@
 """A small made-up run: two categories, a task on a subset, a guessing baseline, and one or two compressed models."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -83,3 +84,50 @@ def make_case() -> Callable[..., tuple[RunRecord, Comparison]]:
         return run, compare_answers(run, answers)
 
     return make
+
+
+REASONING = [
+    make_task("aime24", 30, category="Maths", chance=0.0, metric="exact_match", filter="math", judge="math", repeats=32,
+              decoding="sampled, temperature 0.6, top-p 0.95, seed 1234", chat_template=True),
+    make_task("gsm8k", 200, category="Maths", chance=0.0, metric="exact_match", filter="strict-match", num_fewshot=5,
+              decoding="greedy", items_total=1319, selection="seeded"),
+]  # fmt: skip
+
+
+RIGHT_OF_32 = [32] * 6 + [28] * 4 + [24] * 6 + [12] * 4 + [4] * 4 + [0] * 6
+"""Right answers of each of 30 items; 512 of 960, which is 0.533."""
+
+
+def sampled_answers(lost: int) -> dict[tuple[int | str, int], Answered]:
+    """30 items by 32 samples; the easier items lose ``lost`` answers each; what is not right ends in several ways."""
+    endings = ["wrong", "wrong", "no_answer", "truncated"]
+    answers: dict[tuple[int | str, int], Answered] = {}
+    for item, right in enumerate(RIGHT_OF_32):
+        for repeat in range(32):
+            outcome = "correct" if repeat < right - lost * (right > 8) else endings[repeat % 4]
+            finish = "length" if outcome == "truncated" else "stop"
+            value = Fraction(outcome == "correct")
+            answers[item, repeat] = Answered(value, outcome, finish, f"i{item}", f"p{item}")  # type: ignore[arg-type]
+    return answers
+
+
+def strict_and_flexible(right: int, more: int) -> dict[tuple[int | str, int], Answered]:
+    """200 items: ``right`` by the strict filter, ``more`` by the flexible one only."""
+    answers: dict[tuple[int | str, int], Answered] = {}
+    for item in range(200):
+        outcome = "correct" if item < right else "no_answer" if item < right + more else "wrong"
+        others = {("exact_match", "flexible-extract"): Fraction(item < right + more)}
+        answers[item, 0] = Answered(Fraction(item < right), outcome, "stop", f"i{item}", f"p{item}", others)  # type: ignore[arg-type]
+    return answers
+
+
+@pytest.fixture
+def reasoning_case(make_case: Callable[..., tuple[RunRecord, Comparison]]) -> tuple[RunRecord, Comparison]:
+    """Repeated and judged answers, a seeded subset, two filters, and answers that ended in every way but an error."""
+    rows = [RowRecord(name=task.name, tasks=[task.name], rule="task") for task in REASONING]
+    run = make_case(1)[0].model_copy(update={"tasks": REASONING, "rows": rows, "name": "aime24-0a1b2c3d"})
+    answers = {
+        "toy-1b": {"aime24": sampled_answers(0), "gsm8k": strict_and_flexible(120, 20)},
+        "toy-1b-w8a8": {"aime24": sampled_answers(2), "gsm8k": strict_and_flexible(118, 24)},
+    }
+    return run, compare_answers(run, answers)

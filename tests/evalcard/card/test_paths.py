@@ -34,6 +34,8 @@ def test_without_paths(text: str, expected: str):
         ("pretrained=/opt/x/y,dtype=float16", "pretrained=y,dtype=float16"),
         ("lm_eval/mmlu", "lm_eval/mmlu"),
         ("gsm8k,./mine.yaml,lm_eval/arc_easy", "gsm8k,mine.yaml,lm_eval/arc_easy"),
+        ("/data/in/invoices.jsonl:contains", "invoices.jsonl:contains"),
+        ("/data/in/dates.csv:regex=(\\d+/\\d+/x)", "'dates.csv:regex=(\\d+/\\d+/x)'"),
         ("http://10.2.42.198:1234/v1", "URL"),
         ("base_url=http://10.2.42.198:1234/v1", "base_url=URL"),
         ("C:\\models\\toy", "toy"),

@@ -48,6 +48,10 @@ def test_a_sound_run_with_a_gate(make_case, tmp_path):
     check_golden("card-gate.md", written(tmp_path, (run, judged))[1])
 
 
+def test_repeated_and_judged_answers(reasoning_case, tmp_path):
+    check_golden("card-reasoning.md", written(tmp_path, reasoning_case)[1])
+
+
 def test_several_compressed_models(make_case, tmp_path):
     run, comparison = make_case(2)
     judged = with_verdict(comparison, judge(comparison, GateSpec()))
@@ -100,13 +104,14 @@ def test_no_path_of_this_machine(make_case, tmp_path):
     assert not re.search(r"secret|someone|/mnt|/home", text) and "--data-root data" in text
 
 
-def test_tables_are_tables(make_case, tmp_path):
+def test_tables_are_tables(make_case, reasoning_case, tmp_path):
     """Every block of table lines has a header, a rule and equally many cells; no line is left empty in between."""
+    _, reasoning = written(tmp_path / "reasoning", reasoning_case)
     for count in (0, 1, 2):
         _, text = written(tmp_path / str(count), make_case(count))
         blocks = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
         assert blocks
-        for block in blocks:
+        for block in blocks + re.findall(r"(?:^\|.*\n)+", reasoning, flags=re.MULTILINE):
             lines = block.splitlines()
             assert len(lines) >= 3 and re.fullmatch(r"(\|-+:?|\|-+)+\|", lines[1]), block
             assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1, block

@@ -42,6 +42,12 @@ def row(task: str, recovery: float | None, reason: str | None = None) -> Compare
                        compressed=[compressed], chance=0.25, category="Knowledge", tasks=[task])  # fmt: skip
 
 
+def printed(comparison: Comparison) -> str:
+    out = io.StringIO()
+    print_outcome(Outcome(run_record(), comparison, Path("results/r/README.md")), Console(file=out, width=80))
+    return out.getvalue()
+
+
 @pytest.fixture
 def shown() -> str:
     rows = [row("mmlu_a_rather_long_subject_name_indeed", 99.96), row("[odd]", None, "the baseline scores 0")]
@@ -51,10 +57,7 @@ def shown() -> str:
         ),
         Finding(finding="No recovery at all.", severity="blocker", where="other", advice="Use more items."),
     ]
-    comparison = Comparison(schema=1, run="r", tasks=rows, averages=[], health=health, verdict=None)
-    out = io.StringIO()
-    print_outcome(Outcome(run_record(), comparison, Path("results/r/README.md")), Console(file=out, width=80))
-    return out.getvalue()
+    return printed(Comparison(schema=1, run="r", tasks=rows, averages=[], health=health, verdict=None))
 
 
 def test_fits_80_columns(shown: str):
@@ -64,6 +67,20 @@ def test_fits_80_columns(shown: str):
 def test_says_scores_recovery_and_flips(shown: str):
     assert "100.00 │" in shown and "50.00 ± 1.00" in shown and "99.96" in shown
     assert "[odd]" in shown, "names are no mark-up"
+
+
+def test_answers_that_are_neither_right_nor_wrong_are_counted_beside_the_score():
+    counts = {"correct": 50, "wrong": 7, "no_answer": 3, "truncated": 40, "error": 0}
+    long = row("a_task_with_a_rather_long_name_indeed_and_more", 99.5)
+    cut = long.compressed[0].model_copy(update={"outcomes": counts})
+    sound = long.baseline.model_copy(update={"outcomes": {**dict.fromkeys(counts, 0), "correct": 100}})
+    long = long.model_copy(update={"baseline": sound, "compressed": [cut]})
+    text = printed(Comparison(schema=1, run="r", tasks=[long], averages=[], health=[], verdict=None))
+    assert max(map(len, text.splitlines())) <= 80
+    lines = [[cell.strip() for cell in line.split("│")] for line in text.splitlines() if "│" in line]
+    model = next(i for i, line in enumerate(lines) if "w8a8" in line)
+    assert [line[3] for line in lines[model : model + 3]] == ["50.00 ± 1.00", "3 no answer", "40 truncated"]
+    assert "error" not in text and text.count("no answer") == 1
 
 
 def test_a_reason_is_said_once_and_advice_once(shown: str):

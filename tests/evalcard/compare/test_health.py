@@ -2,6 +2,8 @@
 
 import pytest
 
+from evalcard.gate import GateSpec, judge
+
 
 @pytest.mark.parametrize(("cut", "severity"), [(1, "note"), (4, "note"), (5, "warning"), (40, "warning")])
 def test_answers_cut_at_the_token_limit(case, flips, told, cut, severity):
@@ -30,6 +32,66 @@ def test_replies_without_an_answer(case, flips, told, unread, severity):
     verdicts[-unread:] = [v.model_copy(update={"outcome": "no_answer", "extracted": None}) for v in verdicts[-unread:]]
     found = told(case.compare())
     assert list(found) == ([f"{severity}: gsm8k, base"] if severity else [])
+
+
+def stopped_early(case, slug, count):
+    """The last answers end at a stop string before the filter found anything in them."""
+    for kind, changes in (("samples", {"finish": "stop_string"}), ("verdicts", {"outcome": "no_answer"})):
+        answers = getattr(case, kind)[slug]["mmlu_pro"]
+        answers[-count:] = [one.model_copy(update=changes) for one in answers[-count:]]
+
+
+def test_a_stop_string_before_any_answer(case, told):
+    """A full stop as stop string leaves 'Let us think' of every chain of thought, and a score of 0."""
+    case.add("mmlu_pro", [0] * 40, [0] * 40)
+    stopped_early(case, "base", 40)
+    stopped_early(case, "small", 20)
+    comparison = case.compare()
+    found = told(comparison)
+    told_of = "of replies a stop string came before any answer was found."
+    assert found["warning: mmlu_pro, base"] == f"In 100.0 % (40 of 40) {told_of}"
+    assert found["warning: mmlu_pro, small"] == f"In 50.0 % (20 of 40) {told_of}"
+    advice = next(finding.advice for finding in comparison.health if finding.where == "mmlu_pro, base")
+    assert "until" in advice and "--check" in advice
+
+
+def test_few_stopped_answers_are_replies_without_an_answer(case, told):
+    case.add("mmlu_pro", [1] * 40, [1] * 21 + [0] * 19)
+    stopped_early(case, "small", 19)
+    assert told(case.compare())["warning: mmlu_pro, small"] == "No answer was found in 47.5 % (19 of 40) of replies."
+
+
+def test_a_stop_string_behind_the_answer_is_how_answers_end(case, flips, told):
+    case.add("gsm8k", *flips(100, 50, 0, 0))
+    for slug in case.slugs:
+        samples = case.samples[slug]["gsm8k"]
+        samples[:] = [sample.model_copy(update={"finish": "stop_string"}) for sample in samples]
+    assert told(case.compare()) == {}
+
+
+def test_forty_cut_answers_keep_the_gate_from_passing(case, flips):
+    """40 of 100 answers end at the token limit: not a plain low score."""
+    case.add("gsm8k", *flips(100, 60, 0, 0))
+    for slug in case.slugs:
+        for kind, changes in (("samples", {"finish": "length"}), ("verdicts", {"outcome": "truncated"})):
+            answers = getattr(case, kind)[slug]["gsm8k"]
+            answers[60:] = [one.model_copy(update=changes) for one in answers[60:]]
+    comparison = case.compare()
+    (row,) = comparison.tasks
+    assert row.baseline.outcomes["truncated"] == row.compressed[0].outcomes["truncated"] == 40
+    assert row.compressed[0].recovery.value == 100.0
+    verdict = judge(comparison, GateSpec())
+    assert (verdict.outcome, verdict.exit_code) == ("INCONCLUSIVE", 3)
+    assert any("40.0 % (40 of 100)" in reason for reason in verdict.reasons)
+
+
+def test_worked_examples_that_were_left_out(case, flips, told):
+    case.add("gsm8k", *flips(50, 30, 0, 0), num_fewshot=5)
+    for slug in case.slugs:
+        samples = case.samples[slug]["gsm8k"]
+        for item, shots in ((3, 4), (7, 2), (8, 4)):
+            samples[item] = samples[item].model_copy(update={"shots": shots})
+    assert told(case.compare()) == {"note: gsm8k": "6.0 % (3 of 50) of prompts hold 2 to 4 of 5 worked examples."}
 
 
 def test_findings_on_the_baseline_concern_all_models(case, flips):

@@ -52,7 +52,8 @@ def spec_of(tmp_path: Path, toy_spec: Callable[..., Any]) -> Callable[..., Any]:
         text += "".join(f"{key}: !function helpers.{name}\n" for key, name in (functions or {}).items())
         (tmp_path / "helpers.py").write_text(FUNCTIONS)
         (tmp_path / "made.yaml").write_text(text)
-        given = {"tasks": (str(tmp_path / "made.yaml"),), "data_root": str(tmp_path / "root")} | options
+        given = {"tasks": (str(tmp_path / "made.yaml"),), "data_root": str(tmp_path / "root"), "trust_task_code": True}
+        given |= options
         return toy_spec("toy_sums").model_copy(update=given)
 
     return make
@@ -165,3 +166,60 @@ def test_two_files_with_one_name(spec_of: Callable[..., Any], tmp_path: Path):
 def test_a_property_of_the_task(spec_of: Callable[..., Any]):
     own = prepare_tasks(spec_of(TEXT, functions={"process_results": "fails_on_empty"}))[0][0].task
     assert isinstance(own, HarnessTask) and own.has_own_grading
+
+
+class TestJudges:
+    """Right answers that a task's judge could never find met are found before an answer is paid for."""
+
+    def config(self, judge: str) -> dict[str, Any]:
+        return {**TEXT, "metadata": {"version": 1, "evalcard": {"judge": judge, "id_field": "id"}}}
+
+    def docs(self, *golds: Any) -> list[dict[str, Any]]:
+        return [{"id": f"n{i}", "q": f"q{i}", "a": gold} for i, gold in enumerate(golds)]
+
+    def test_sound_ones_pass_and_are_recorded(self, spec_of: Callable[..., Any]):
+        (task,) = prepare_tasks(spec_of(self.config("number"), *self.docs("12", "-3.5")))[0]
+        assert task.record.judge == task.scoring.filter == "number"
+
+    def test_a_gold_that_is_none(self, spec_of: Callable[..., Any]):
+        spec = spec_of(self.config("number"), *self.docs("12", "twelve or so", "x"))
+        with pytest.raises(UserError, match="task made, item n1: no answer could be right by its judge number: "):
+            prepare_tasks(spec)
+        assert prepare_tasks(spec.model_copy(update={"limit_per_subtask": 1}))[0]
+
+    def test_null(self, spec_of: Callable[..., Any]):
+        config = self.config("exact") | {"doc_to_target": "a"}
+        with pytest.raises(UserError, match=r"made, item n1: its right answer \(doc_to_target\) is null"):
+            prepare_tasks(spec_of(config, *self.docs("12", None)))
+
+    def test_nothing_is_judged_beforehand(self, spec_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch):
+        """Judging mathematics starts worker processes; the plan must not."""
+
+        class Spy:
+            name = "spy"
+
+            def judge(self, answers: Any) -> Any:
+                raise AssertionError("an answer was judged")
+
+            def check_gold(self, gold: str) -> str | None:
+                return None if gold == "12" else f"{gold} will not do"
+
+        monkeypatch.setattr(HarnessTask, "judge", property(lambda self: Spy(), lambda self, value: None), raising=False)
+        assert prepare_tasks(spec_of(TEXT, GOOD | {"a": "12"}))[0][0].record.judge == "spy"
+
+
+def test_a_task_without_documents(spec_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(HarnessTask, "docs", [])
+    spec = spec_of(TEXT)
+    for limit in (None, 5.0):
+        with pytest.raises(UserError, match="task made has no documents"):
+            prepare_tasks(spec.model_copy(update={"limit": limit}))
+
+
+def test_a_template_variable_that_does_not_exist_is_named_with_task_and_item(spec_of: Callable[..., Any]):
+    """The first document has the field, so the task can be built; the second has not."""
+    config = {**TEXT, "doc_to_text": "{{q}}{% if extra %} {{extra.text}}{% endif %}"}
+    with pytest.raises(
+        UserError, match="task made, item 1: doc_to_text uses what is not there: .* has no attribute 'text'"
+    ):
+        prepare(spec_of(config, GOOD | {"extra": None}, GOOD | {"extra": {"other": 1}}))

@@ -11,25 +11,13 @@ from evalcard.errors import UserError
 from evalcard.tasks import data
 from evalcard.tasks.files import select
 
-ROWS = [
-    {"question": "2024-01-31", "choices": ["a", "b\u2028c"], "answer": 1, "score": 0.5},
-    {"question": "", "choices": ["d"], "answer": 0, "score": 1.0},
-]
-REAL_DATA = os.environ.get("EVALCARD_TEST_DATA")
+ROWS = [{"question": "2024-01-31", "answer": 1}, {"question": "", "answer": 0}]
 
 
 def put(root: Path, place: str, rows: list[dict[str, Any]]) -> Path:
     path = root / place
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    elif path.suffix == ".json":
-        path.write_text(json.dumps(rows), encoding="utf-8")
-    else:
-        import pandas
-
-        frame = pandas.DataFrame(rows)
-        frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
@@ -64,60 +52,21 @@ class TestFindSplits:
         own = put(tmp_path, "a/validation.jsonl", ROWS)
         assert data.find_splits([tmp_path], "a", None)["validation"] == (own,)
 
+    def test_the_layouts_of_a_download_from_the_hub(self, tmp_path: Path):
+        inner = put(tmp_path, "a/data/train.jsonl", ROWS)
+        assert data.find_splits([tmp_path], "a", None) == {"train": (inner,)}
+        own, _ = put(tmp_path, "b/one.jsonl", ROWS), put(tmp_path, "b/two.jsonl", ROWS)
+        assert data.find_splits([tmp_path], "b", "one") == {"train": (own,)}
+        assert set(data.find_splits([tmp_path], "b", "test")) == {"one", "two"}
+        named = put(tmp_path, "c/test/test.jsonl", ROWS)
+        assert data.find_splits([tmp_path], "c", "test") == {"test": (named,)}
+
     def test_shards_and_other_files(self, tmp_path: Path):
         for name in ("test-00001-of-00002.parquet", "test-00000-of-00002.parquet", "README.md"):
             (tmp_path / "a").mkdir(exist_ok=True)
             (tmp_path / "a" / name).touch()
         (paths,) = data.find_splits([tmp_path], "a", None).values()
         assert [path.name for path in paths] == ["test-00000-of-00002.parquet", "test-00001-of-00002.parquet"]
-
-
-class TestReadSplit:
-    @pytest.mark.parametrize("suffix", ["jsonl", "json", "parquet"])
-    def test_rows_stay_what_they_are(self, tmp_path: Path, suffix: str):
-        path = put(tmp_path, f"test.{suffix}", ROWS)
-        assert list(data.read_split([path])) == ROWS  # a date stays text, U+2028 ends no line
-
-    def test_a_key_that_some_rows_lack(self, tmp_path: Path):
-        path = put(tmp_path, "test.jsonl", [{"a": 1}, {"a": 2, "b": "x"}])
-        assert list(data.read_split([path])) == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
-
-    def test_csv(self, tmp_path: Path):
-        rows = [{"question": "a, b", "answer": 3}, {"question": "c", "answer": 4}]
-        assert list(data.read_split([put(tmp_path, "test.csv", rows)])) == rows
-
-    def test_shards_in_order(self, tmp_path: Path):
-        paths = [put(tmp_path, f"{i}.jsonl", [row]) for i, row in enumerate(ROWS)]
-        assert list(data.read_split(paths)) == ROWS
-
-    @pytest.mark.parametrize(
-        ("suffix", "text"), [("jsonl", '{"a": 1}\n{"a"'), ("json", '{"a": 1}'), ("parquet", "no"), ("jsonl", "[1]")]
-    )
-    def test_damaged_files(self, tmp_path: Path, suffix: str, text: str):
-        (tmp_path / f"test.{suffix}").write_text(text)
-        with pytest.raises(UserError, match=f"cannot read the data file .*test.{suffix}"):
-            data.read_split([tmp_path / f"test.{suffix}"])
-
-    @pytest.mark.parametrize(
-        ("name", "text", "message"),
-        [
-            ("t.jsonl", '{"a": 1}\n\n{"a"', "line 3 is no JSON"),
-            ("t.jsonl", '{"a": 1}\n[1]\n', r"line 2 must be one JSON object, not \[1\]"),
-            ("t.jsonl", "5", "line 1 must be one JSON object, not 5"),
-            ("t.json", '[{"a": 1}, 7]', "row 2 must be a JSON object, not 7"),
-            ("t.jsonl", "\n", "it is empty"),
-            ("t.json", "", "it is empty"),
-        ],
-    )
-    def test_where_the_damage_is(self, tmp_path: Path, name: str, text: str, message: str):
-        (tmp_path / name).write_text(text)
-        with pytest.raises(UserError, match=f"cannot read the data file .*{name}: {message}"):
-            data.read_split([tmp_path / name])
-
-    @pytest.mark.parametrize(("name", "text"), [("t.jsonl", '{"a": 1}\n'), ("t.json", '[{"a": 1}]')])
-    def test_a_byte_order_mark(self, tmp_path: Path, name: str, text: str):
-        (tmp_path / name).write_text(text, encoding="utf-8-sig")
-        assert list(data.read_split([tmp_path / name])) == [{"a": 1}]
 
 
 def test_a_missing_split_names_those_there_are(tmp_path: Path):
@@ -153,12 +102,21 @@ def test_missing_documents_offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert "--data-root" in message and "once while online" in message
 
 
-@pytest.mark.skipif(not REAL_DATA, reason="EVALCARD_TEST_DATA names no data root")
-@pytest.mark.parametrize("place", ["cais/mmlu/anatomy/test", "cais/mmlu/astronomy/dev", "openai/gsm8k/main/test"])
-def test_real_documents_equal_the_data_set_librarys(place: str, tmp_path: Path):
-    import datasets
+class TestMissing:
+    def lack(self, task: str, dataset_id: str, subset: str | None = None, why: str = "why") -> data.MissingData:
+        return data.MissingData([data.Lack(task, dataset_id, subset, why)], [Path("/a"), Path("/b")])
 
-    path = Path(str(REAL_DATA)) / f"{place}.jsonl"
-    theirs = datasets.load_dataset("json", data_files={"x": str(path)}, cache_dir=str(tmp_path))["x"]
-    ours = data.read_split([path])
-    assert list(ours) == list(theirs) and ours.features == theirs.features
+    def test_several_data_sets_and_reasons_are_one_message(self):
+        errors = [self.lack("t1", "o/a", "x"), self.lack("t2", "o/b", why="gated"), self.lack("t3", "o/a", "y")]
+        joined = data.join_missing(errors)
+        assert joined.dataset_ids == ("o/a", "o/b") and [lack.task for lack in joined.lacks] == ["t1", "t2", "t3"]
+        assert joined.roots == (Path("/a"), Path("/b"))
+        assert str(joined).startswith(
+            "2 tasks from t1 on: data set o/a (subset x, y) is missing; why; task t2: data set o/b is missing; gated."
+        )
+        assert str(joined).endswith("evalcard tasks --prefetch t1,t2,t3")
+
+    def test_dozens_of_subsets_take_one_line(self):
+        joined = data.join_missing([self.lack(f"t{i}", "o/a", f"s{i}") for i in range(57)])
+        assert "57 tasks from t0 on: data set o/a (57 subsets: s0, s1, s2, ...) is missing; why." in str(joined)
+        assert str(joined).endswith("--prefetch t0,t1,t2,...") and len(str(joined)) < 500

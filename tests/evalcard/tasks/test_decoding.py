@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from evalcard.errors import UserError
-from evalcard.tasks.decoding import decoding_of, in_words
+from evalcard.spec import make_spec
+from evalcard.tasks.decoding import Generation, decoding_of, in_words, repeats_of, untouched_by, with_flags
 
 
 def decoded(arguments: dict[str, Any], **options: Any) -> Any:
@@ -105,3 +106,54 @@ def test_sampling_out_of_range(wrong: dict[str, Any]):
 def test_length_out_of_range(value: Any):
     with pytest.raises(UserError, match="max_gen_toks"):
         decoded({"max_gen_toks": value})
+
+
+def asked(**flags: Any) -> Any:
+    return make_spec({"baseline": "org/m", "tasks": "t", **flags})
+
+
+@pytest.mark.parametrize(
+    ("own", "flags", "expected"),
+    [
+        ({"until": ["x"]}, {}, {"until": ["x"]}),
+        ({"do_sample": False, "temperature": 0.0}, {"temperature": 0.6}, {"do_sample": True, "temperature": 0.6}),
+        ({"do_sample": True, "temperature": 0.6}, {"temperature": 0}, {"do_sample": False, "temperature": 0}),
+        ({"do_sample": True, "temperature": 0.6, "top_p": 0.95}, {"top_p": 0.5, "top_k": 9, "min_p": 0.1},
+         {"do_sample": True, "temperature": 0.6, "top_p": 0.5, "top_k": 9, "min_p": 0.1}),
+    ],
+)  # fmt: skip
+def test_sampling_flags_win_over_the_task(own: dict[str, Any], flags: dict[str, Any], expected: dict[str, Any]):
+    before = dict(own)
+    assert with_flags(own, asked(**flags)) == expected and own == before
+    assert decoded(with_flags(own, asked(**flags))).is_greedy is not bool(expected.get("do_sample"))
+
+
+class TestRepeats:
+    greedy, sampled = decoded({}), decoded({"temperature": 0.5})
+
+    def test_the_flag_wins(self):
+        assert repeats_of("t", 4, self.sampled, asked()) == (4, [])
+        assert repeats_of("t", 1, self.sampled, asked(repeats=8)) == (8, [])
+        repeats, (note,) = repeats_of("t", 4, self.sampled, asked(repeats=8))
+        assert repeats == 8 and note == "t: 8 answers to each item instead of its own 4"
+
+    def test_greedy_answers_come_once(self):
+        repeats, (note,) = repeats_of("t", 4, self.greedy, asked())
+        assert repeats == 1 and "t: answered once and not its own 4 times" in note
+        assert repeats_of("t", 1, self.greedy, asked(repeats=1)) == (1, [])
+        with pytest.raises(UserError, match="--repeats 2: task t is decoded greedily.*--temperature"):
+            repeats_of("t", 1, self.greedy, asked(repeats=2))
+        with pytest.raises(AssertionError):
+            Generation(self.greedy, (), 2)
+
+    def test_a_flag_without_effect_is_told(self):
+        _, (note,) = repeats_of("t", 1, self.greedy, asked(top_p=0.9, top_k=5))
+        assert note.startswith("t: decoded greedily, so --top-p and --top-k change nothing")
+
+    def test_flags_that_concern_generated_answers_only(self):
+        assert untouched_by(asked(num_fewshot=3)) == []
+        assert untouched_by(asked(repeats=2, top_p=0.5, max_new_tokens=5)) == [
+            "--repeats",
+            "--top-p",
+            "--max-new-tokens",
+        ]

@@ -14,7 +14,8 @@ from evalcard.tasks import data
 from evalcard.tasks.build import build
 from evalcard.tasks.contexts import compiled_templates, seeded
 from evalcard.tasks.files import select
-from evalcard.tasks.harness import Chat, HarnessTask
+from evalcard.tasks.harness import HarnessTask
+from evalcard.tasks.requests import Chat
 
 REAL_DATA = os.environ.get("EVALCARD_TEST_DATA")
 PLAIN = Chat()
@@ -74,7 +75,7 @@ def toy_tasks(toys: Any) -> Callable[..., dict[str, HarnessTask]]:
 
 
 def ours(task: HarnessTask, count: int, chat: Chat = PLAIN) -> list[tuple]:
-    return [arguments for prompt in task.prompts(count, chat) for arguments in prompt.arguments]
+    return [arguments for prompt in task.prompts(range(count), chat) for arguments in prompt.arguments]
 
 
 CHATS = [
@@ -108,9 +109,9 @@ def test_few_shot_number_is_ours_to_say(toys: Any, toy_tasks: Callable):
 
 def test_a_prompt_depends_on_its_position_only(toy_tasks: Callable):
     task = toy_tasks("toy_sums")["toy_sums"]
-    whole = task.prompts(12, Chat())
+    whole = task.prompts(range(12), Chat())
     again = toy_tasks("toy_sums", "toy_mc")["toy_sums"]
-    assert again.prompts(5, Chat()) == whole[:5] == again.prompts(5, Chat())
+    assert again.prompts(range(5), Chat()) == whole[:5] == again.prompts(range(5), Chat())
     assert len({prompt.arguments[0][0] for prompt in whole}) == 12
 
 
@@ -118,7 +119,7 @@ def test_global_generators_are_given_back(toy_tasks: Callable):
     random.seed(5)
     np.random.seed(5)
     task = toy_tasks("toy_sums")["toy_sums"]
-    task.prompts(3, Chat())
+    task.prompts(range(3), Chat())
     first = (random.random(), np.random.rand())
     random.seed(5)
     np.random.seed(5)
@@ -171,11 +172,11 @@ def test_shots_never_hold_the_item_itself(tmp_path: Path, toys: Any):
     )
     (task,) = build(select([str(tmp_path / "few.yaml")]), (tmp_path,)).tasks
     task.set_fewshot(None, 1234)
-    prompts = task.prompts(3, Chat())
+    prompts = task.prompts(range(3), Chat())
     assert all(p.arguments[0][0].count(f"q{i}:") == 1 for p in prompts for i in range(3))
     task.set_fewshot(3, 1234)
     with pytest.raises(UserError, match="few"):
-        task.prompts(3, Chat())
+        task.prompts(range(3), Chat())
 
 
 @pytest.mark.skipif(not REAL_DATA, reason="EVALCARD_TEST_DATA names no data root")

@@ -1,5 +1,6 @@
 """From a spec to items: what is said, what is refused, what two models share."""
 
+import gc
 import json
 import shutil
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from evalcard.errors import UserError
-from evalcard.tasks import prepare as module
+from evalcard.tasks import items as module
 from evalcard.tasks.prepare import gather, prepare, prepare_tasks
 
 
@@ -104,8 +105,86 @@ def test_the_shortest_model_and_all_stop_ids_hold_for_each(
 
 
 def test_a_prompt_that_does_not_fit(toy_spec: Callable[..., Any]):
-    with pytest.raises(UserError, match="12 of 12 prompts do not fit the model's 20 tokens: item 0"):
+    """The garbage collector, which rests meanwhile, is at work again."""
+    with pytest.raises(UserError, match="12 of 12 prompts do not fit the model's 20 tokens .*: item 0"):
         prepare(toy_spec("toy_sums", max_model_len=20))
+    assert gc.isenabled()
+
+
+class TestLimit:
+    def test_a_total_is_spread_over_a_row_and_alone_in_document_order(self, toy_spec: Callable[..., Any]):
+        whole, part = prepare(toy_spec("toy_all")), prepare(toy_spec("toy_all", limit=7))
+        counts = {name: len(items) for name, items in part.items.items()}
+        assert counts == {"toy_colours": 2, "toy_shapes": 5, "toy_sums": 7}  # Webster: 5 : 9 of 7
+        for task in part.tasks:
+            items, record = part.items[task.name], task.record
+            ids = [item.item_id for item in items]
+            assert ids == sorted(ids) == record.item_ids == list(task.positions) and record.items_selected == len(ids)
+            assert list(items) == [item for item in whole.items[task.name] if item.item_id in ids]
+        texts = {task.name: task.record.selection for task in part.tasks}
+        assert texts["toy_shapes"] == "seeded, 7 of the row's 14" and texts["toy_sums"] == "seeded"
+        assert whole.tasks[0].record.item_ids is None and whole.tasks[0].record.selection == "all"
+
+    def test_a_row_keeps_only_tasks_that_have_items(self, toy_spec: Callable[..., Any]):
+        ready = prepare(toy_spec("toy_mc", limit=1))
+        assert len(ready.tasks) == 1 and ready.num_samples == 1
+        assert [row.tasks for row in ready.rows] == [[ready.tasks[0].name]]
+        assert any("none of its items is in the subset" in note for note in ready.notes)
+
+    def test_a_seed_of_its_own(self, toy_spec: Callable[..., Any]):
+        found = {tuple(prepare(toy_spec("toy_sums", limit=4, seed=seed)).tasks[0].positions) for seed in range(5)}
+        assert len(found) > 2
+
+
+class TestRecord:
+    def test_repeats_and_decoding_as_run(self, toy_spec: Callable[..., Any]):
+        ready = prepare(toy_spec("toy_all", temperature=0.6, repeats=4))
+        records = {task.name: task.record for task in ready.tasks}
+        assert records["toy_sums"].repeats == 4 and records["toy_sums"].decoding.startswith("sampled, temperature 0.6")
+        assert records["toy_shapes"].repeats == 1 and records["toy_shapes"].decoding == "scored"
+        assert len(ready.items["toy_sums"]) == 48 and ready.num_samples == 48 + 14
+        assert any("toy_colours, toy_shapes: scored by log-probabilities" in note for note in ready.notes)
+
+    def test_shots_as_run(self, toy_spec: Callable[..., Any]):
+        ready = prepare(toy_spec("toy_sums", num_fewshot=1))
+        assert ready.tasks[0].record.num_fewshot == 1
+        assert ready.items["toy_sums"][0].requests[0].prompt.count("Question:") == 2
+
+    def test_prompts_that_end_inside_a_thinking_block(
+        self, toy_spec: Callable[..., Any], tokenizer_folder: Path, tmp_path: Path
+    ):
+        folder = copy_of(tokenizer_folder, tmp_path / "thinker")
+        template = (tmp_path / "thinker" / "chat_template.jinja").read_text()
+        asks = "{% if add_generation_prompt and enable_thinking is not false %}<think>\n{% endif %}"
+        (tmp_path / "thinker" / "chat_template.jinja").write_text(template + asks)
+        spec = {"baseline": folder, "chat_template": True}
+        assert prepare(toy_spec("toy_sums", **spec)).tasks[0].record.opens_thinking
+        without = prepare(toy_spec("toy_sums", **spec, chat_template_args={"enable_thinking": "false"}))
+        assert not without.tasks[0].record.opens_thinking
+        assert not without.items["toy_sums"][0].requests[0].prompt.endswith("<think>\n")
+
+    def test_the_date_a_template_prints(self, toy_spec: Callable[..., Any], tokenizer_folder: Path, tmp_path: Path):
+        folder = copy_of(tokenizer_folder, tmp_path / "dated")
+        template = (tmp_path / "dated" / "chat_template.jinja").read_text()
+        (tmp_path / "dated" / "chat_template.jinja").write_text("{{ strftime_now('%d %b %Y') }}" + template)
+        ready = prepare(toy_spec("toy_sums", baseline=folder, chat_template=True))
+        assert ready.tasks[0].record.template_date == "2024-07-26"
+        assert ready.items["toy_sums"][0].requests[0].prompt.startswith("26 Jul 2024")
+        assert any("prints a date: it is 2024-07-26 in every prompt" in note for note in ready.notes)
+        assert prepare(toy_spec("toy_sums", baseline=folder)).tasks[0].record.template_date is None
+
+    def test_a_tokenizer_that_does_not_do_what_it_says(
+        self, toy_spec: Callable[..., Any], tokenizer_folder: Path, tmp_path: Path
+    ):
+        changes = {"tokenizer": {"post_processor": None}, "tokenizer_config": {"add_bos_token": True}}
+        folder = copy_of(tokenizer_folder, tmp_path / "small", **changes)
+        ready = prepare(toy_spec("toy_sums", compressed=[folder]))  # equal prompts, or it would be refused
+        assert any("small: as its tokenizer_config.json says, prompts begin with BOS" in note for note in ready.notes)
+
+
+def test_variables_that_a_template_does_not_have(toy_spec: Callable[..., Any]):
+    with pytest.raises(UserError, match="no variable enable_thinking"):
+        prepare(toy_spec("toy_sums", chat_template=True, chat_template_args={"enable_thinking": "false"}))
 
 
 def test_notes(toy_spec: Callable[..., Any]):

@@ -105,7 +105,7 @@ def test_any_text_equals_whole_encoding(tokenizer: Tokenizer, texts: list[str]):
     assert tokenizer.encode_many(texts, special=False) == [
         tuple(model.tok_encode(text, add_special_tokens=False)) for text in texts
     ]
-    assert tokenizer.encoder.may_cut, "the probes found a difference"
+    assert tokenizer.encoder.may_cut and tokenizer.encoder.is_wide, "the probes found a difference"
 
 
 def test_pieces_are_encoded_once(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch):
@@ -136,6 +136,24 @@ class TestOneBos:
         for ids in tokenizer.encode_many(["hi", rendered, "<s>hi"]):
             assert ids[0] == bos and ids.count(bos) == 1
 
+    @pytest.mark.parametrize("adds", [True, False])
+    def test_what_the_configuration_says_holds(
+        self, changed: Callable[..., Tokenizer], tokenizer_folder: Path, adds: bool
+    ):
+        """Two folders that differ in ``add_bos_token`` only, whichever the tokenizer inside would do by itself."""
+        inner = json.loads((tokenizer_folder / "tokenizer.json").read_text())
+        files = {} if adds else {"tokenizer.json": inner | {"post_processor": None}}
+        yes = changed(files | {"tokenizer_config.json": {"add_bos_token": True}})
+        no = changed(files | {"tokenizer_config.json": {"add_bos_token": False}})
+        bos, plain = yes.inner.bos_token_id, yes.encode_many(["What is 3"], special=False)[0]
+        assert yes.encode_many(["What is 3", "<s>What is 3"]) == [(bos, *plain)] * 2
+        assert no.encode_many(["What is 3", "<s>What is 3"]) == [plain, (bos, *plain)]
+        assert yes.encode_pairs([("What is", " 3")])[0][0][0] == bos != no.encode_pairs([("What is", " 3")])[0][0][0]
+        context, continuation, _ = yes.encode_pairs([("What is", " 3")])[0]
+        assert context + continuation == (bos, *plain) and bos not in plain
+        assert yes.digest != no.digest
+        assert (yes.bos_note is None) is adds and (no.bos_note is None) is not adds
+
     def test_a_tokenizer_that_adds_none(self, changed: Callable[..., Tokenizer], tokenizer_folder: Path):
         inner = json.loads((tokenizer_folder / "tokenizer.json").read_text())
         without = changed({"tokenizer.json": inner | {"post_processor": None}})
@@ -164,6 +182,47 @@ class TestChat:
         broken = changed({"tokenizer_config.json": {"chat_template": template}}, drop=("chat_template.jinja",))
         with pytest.raises(UserError, match="never"):
             broken.render_chat([{"role": "user", "content": "u"}])
+
+
+class TestTemplateVariables:
+    DATED = "{{ strftime_now('%d %b %Y') }}|{{ strftime_now('%B %-d, %Y (%A) %Y-%m-%d %H:%M') }}|{{ date_string }}"
+
+    def test_the_date_is_pinned(self, changed: Callable[..., Tokenizer]):
+        """A prompt must not depend on the day it is made: its hash would, and two models' prompts would differ."""
+        dated = changed({"tokenizer_config.json": {"chat_template": self.DATED}}, drop=("chat_template.jinja",))
+        turns = [{"role": "user", "content": "u"}]
+        expected = "26 Jul 2024|July 26, 2024 (Friday) 2024-07-26 00:00|26 Jul 2024"
+        assert dated.render_chat(turns) == expected and dated.prints_date
+        assert dated.render_chat(turns, arguments={"date_string": "1 Jan"}).endswith("|1 Jan")
+
+    @pytest.mark.parametrize("start", ["", "\n", "  ", "\n\n  x"])
+    def test_pinning_changes_nothing_else(self, changed: Callable[..., Tokenizer], start: str):
+        body = start + "{% if true %}\n  {{ messages[0]['content'] }}\n{% endif %}\n a"
+        calls = body + "{% if false %}{{ strftime_now('%d') }}{% endif %}"
+        plain, dated = (
+            changed({"tokenizer_config.json": {"chat_template": text}}, drop=("chat_template.jinja",))
+            for text in (body, calls)
+        )
+        turns = [{"role": "user", "content": "u"}]
+        assert (
+            dated.render_chat(turns)
+            == plain.render_chat(turns)
+            == plain.inner.apply_chat_template(turns, tokenize=False)
+        )
+        assert dated.prints_date and not plain.prints_date
+
+    def test_unknown_variables_are_refused(self, changed: Callable[..., Tokenizer], tokenizer: Tokenizer):
+        template = "{% if enable_thinking %}think{% else %}answer{% endif %}"
+        thinking = changed({"tokenizer_config.json": {"chat_template": template}}, drop=("chat_template.jinja",))
+        thinking.check_template_args({"enable_thinking": False})
+        turns = [{"role": "user", "content": "u"}]
+        assert thinking.render_chat(turns, arguments={"enable_thinking": False}) == "answer"
+        assert thinking.render_chat(turns, arguments={"enable_thinking": True}) == "think"
+        with pytest.raises(UserError, match="has no variable enable_thinkng that could be set"):
+            thinking.check_template_args({"enable_thinkng": False})
+        for name in ("messages", "tokenize", "add_generation_prompt"):
+            with pytest.raises(UserError, match=f"no variable {name} "):
+                tokenizer.check_template_args({name: True})
 
 
 class TestFacts:
@@ -205,13 +264,38 @@ def test_no_tokenizer(tmp_path: Path):
         Tokenizer.load(str(tmp_path))
 
 
-@given(TEXT)
-def test_cuts_lose_nothing(text: str):
-    pieces = cut(text)
-    assert last_cut(text) == len(text) - len(pieces[-1])
+@given(TEXT, st.booleans())
+def test_cuts_lose_nothing(text: str, wide: bool):
+    pieces = cut(text, wide)
+    assert last_cut(text, wide) == len(text) - len(pieces[-1])
     assert "".join(pieces) == text and len(pieces) >= 1
-    assert all(piece[-1].isascii() and piece[-1].isalnum() and after[0] == "\n" for piece, after in
-               zip(pieces, pieces[1:], strict=False))  # fmt: skip
+    for piece, after in zip(pieces, pieces[1:], strict=False):
+        assert after[0] == "\n" and (
+            33 <= ord(piece[-1]) <= 126 if wide else piece[-1].isascii() and piece[-1].isalnum()
+        )
+
+
+def test_a_newline_that_punctuation_takes_for_itself_is_not_cut_off(tmp_path: Path):
+    """With GPT-4's pattern ``.\\n`` is one piece of text, and the blanks behind it are another."""
+    from tokenizers import Regex, models, pre_tokenizers, trainers
+    from tokenizers import Tokenizer as Inner
+    from transformers import PreTrainedTokenizerFast
+
+    pattern = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    inner = Inner(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(pattern), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
+    )
+    corpus = ["word.\n  \nnext!\n\n  \n (12)\n", "word\n  \nnext"] * 30
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    inner.train_from_iterator(corpus, trainers.BpeTrainer(special_tokens=["</s>"], initial_alphabet=alphabet))
+    PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>").save_pretrained(tmp_path)
+    tokenizer = Tokenizer.load(str(tmp_path))
+    assert tokenizer.encoder.may_cut and not tokenizer.encoder.is_wide
+    texts = [*corpus[:2], "next?\n  \nword", "(\n  \n)\n  \n."]
+    assert tokenizer.encode_many(texts) == [tuple(tokenizer.inner.encode(text)) for text in texts]
+    pairs = [(text, " word") for text in texts]
+    assert [one[:2] for one in tokenizer.encode_pairs(pairs)] == hf_pairs(tokenizer, pairs)
 
 
 @pytest.mark.parametrize("kind", ["prefix space", "no pieces", "appends eos", "spanning token", "wordlevel"])
@@ -244,12 +328,17 @@ def test_tokenizers_that_must_not_be_cut(kind: str, tmp_path: Path):
 def test_a_real_tokenizer(toys: Any):
     from evalcard.tasks.build import build
     from evalcard.tasks.files import select
-    from evalcard.tasks.harness import Chat
+    from evalcard.tasks.requests import Chat
 
     tokenizer = Tokenizer.load(str(REAL_MODEL))
     built = build(select([toys.path("toy_mc")]), (toys.data_root,))
     for task in built.tasks:
         task.set_fewshot(None, 1234)
-    pairs = [pair for task in built.tasks for prompt in task.prompts(9, Chat()) for pair in prompt.arguments]
+    pairs = [
+        pair
+        for task in built.tasks
+        for prompt in task.prompts(range(len(task.docs)), Chat())
+        for pair in prompt.arguments
+    ]
     assert [one[:2] for one in tokenizer.encode_pairs(pairs)] == hf_pairs(tokenizer, pairs)
-    assert tokenizer.encoder.may_cut
+    assert tokenizer.encoder.may_cut and tokenizer.encoder.is_wide

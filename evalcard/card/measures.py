@@ -1,0 +1,143 @@
+"""Beside the scores: how answers ended, pass@k, and other measures of the same answers. Every cell a string."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evalcard.card import numbers
+from evalcard.card.tables import is_percent, score_of, tasks_of
+from evalcard.results.records import (
+    ComparedRow,
+    Comparison,
+    CompressedScore,
+    MetricScore,
+    Outcome,
+    RunRecord,
+    ScoreRecord,
+)
+
+Columns = Sequence[tuple[str | None, str]]
+"""(slug, title) of the models that are shown; slug None is the baseline."""
+OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "no_answer", "truncated", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeLine:
+    """How one model's answers to one row ended."""
+
+    task: str
+    who: str
+    counts: tuple[str, ...]
+    """In the order of OUTCOMES; with its share of all answers where that is neither none nor all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassLine:
+    """One model's pass@k on one row."""
+
+    who: str
+    first: str
+    """pass@1 as a fraction, as it is usually published."""
+    stderr: str | None
+    cells: tuple[str, ...]
+    """In percent, in the order of the table's ks."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassTable:
+    """A row whose items were answered several times."""
+
+    task: str
+    items: str
+    repeats: int
+    ks: tuple[int, ...]
+    lines: tuple[PassLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherLine:
+    """Another measure of one row."""
+
+    task: str
+    measure: str
+    cells: tuple[str, ...]
+    """In the order of the models that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuresView:
+    """All of it for the models of one page."""
+
+    titles: tuple[str, ...]
+    outcomes: tuple[OutcomeLine, ...]
+    passes: tuple[PassTable, ...]
+    others: tuple[OtherLine, ...]
+
+
+def measures_view(run: RunRecord, comparison: Comparison, columns: Columns) -> MeasuresView:
+    """Measures of the given models on all rows; what a row does not have is left out."""
+    rows = comparison.tasks
+    return MeasuresView(
+        titles=tuple(title for _, title in columns),
+        outcomes=tuple(line for row in rows for line in _outcome_lines(row, columns)),
+        passes=tuple(table for row in rows if (table := _pass_table(run, row, columns)) is not None),
+        others=tuple(line for row in rows for line in _other_lines(run, row, columns)),
+    )
+
+
+def shown_ks(n: int) -> tuple[int, ...]:
+    """1, 2, 4, 8 ... up to n, and n itself."""
+    powers = [1 << exponent for exponent in range(n.bit_length())]
+    return tuple(sorted({*powers, n}))
+
+
+def _scores(row: ComparedRow, columns: Columns) -> list[tuple[str, ScoreRecord | CompressedScore | None]]:
+    """(title, score) of each model; None where it has none."""
+    return [(title, row.baseline if slug is None else score_of(row, slug)) for slug, title in columns]
+
+
+def _outcome_lines(row: ComparedRow, columns: Columns) -> list[OutcomeLine]:
+    scores = [(who, score.outcomes) for who, score in _scores(row, columns) if score is not None and score.outcomes]
+    return [
+        OutcomeLine(row.task, who, tuple(_count(outcomes[name], sum(outcomes.values())) for name in OUTCOMES))
+        for who, outcomes in scores
+    ]
+
+
+def _count(part: int, whole: int) -> str:
+    return str(part) if part in (0, whole) else f"{part} ({100 * part / whole:.1f} %)"
+
+
+def _pass_table(run: RunRecord, row: ComparedRow, columns: Columns) -> PassTable | None:
+    scores = [(who, score) for who, score in _scores(row, columns) if score is not None and score.pass_at]
+    if not scores:
+        return None
+    repeats = max(len(score.pass_at) for _, score in scores)
+    total = sum(task.items_total for task in tasks_of(run, row))
+    ks = shown_ks(repeats)
+    lines = tuple(_pass_line(who, score, ks) for who, score in scores)
+    return PassTable(row.task, str(row.n) if row.n == total else f"{row.n} of {total}", repeats, ks, lines)
+
+
+def _pass_line(who: str, score: ScoreRecord | CompressedScore, ks: Sequence[int]) -> PassLine:
+    """A model whose answers are incomplete may have fewer of them."""
+    given = score.pass_at
+    cells = tuple(numbers.in_percent(given[k - 1]) if k <= len(given) else numbers.DASH for k in ks)
+    return PassLine(who, f"{given[0]:.3f}", f"{score.stderr:.3f}" if score.stderr else None, cells)
+
+
+def _other_lines(run: RunRecord, row: ComparedRow, columns: Columns) -> list[OtherLine]:
+    """Measures of the baseline, each beside the same of the other models."""
+    scores = [score for _, score in _scores(row, columns)]
+    found = []
+    for other in row.baseline.others:
+        values = [None if score is None else _value(score.others, other) for score in scores]
+        # Not every mean is a share: some metrics count from 0 to 100, or in words.
+        percent = is_percent(run, row) and all(0 <= value <= 1 for value in values if value is not None)
+        cells = tuple(numbers.DASH if value is None else numbers.score(value, None, percent) for value in values)
+        measure = other.metric if other.filter == "none" else f"{other.metric}, {other.filter}"
+        found.append(OtherLine(row.task, measure, cells))
+    return found
+
+
+def _value(others: Sequence[MetricScore], wanted: MetricScore) -> float | None:
+    return next((one.score for one in others if (one.metric, one.filter) == (wanted.metric, wanted.filter)), None)

@@ -1,0 +1,167 @@
+"""New verdicts on stored answers, by the tasks as they are defined now or by another judge. No model, no torch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalcard.card.render import write_cards
+from evalcard.compare.changes import Changes, changes_of
+from evalcard.compare.comparison import compare_run
+from evalcard.errors import UserError
+from evalcard.gate import keep_verdict
+from evalcard.progress import Progress, Silent
+from evalcard.results.lock import RunLock
+from evalcard.results.records import Comparison, RunRecord, Sample, TaskRecord, Verdict
+from evalcard.results.runs import find_run
+from evalcard.results.store import RunFolder
+
+if TYPE_CHECKING:
+    from evalcard.tasks.prepare import PreparedTask
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """What a rescoring came to."""
+
+    run: RunRecord
+    comparison: Comparison | None
+    """None for a run that is incomplete: there is nothing to compare yet."""
+    card: Path | None
+    changes: tuple[Changes, ...]
+    """By task, then model."""
+    lost_gate: bool
+    """Whether the gate had judged what has changed now; its verdict is dropped."""
+
+    def lines(self) -> list[str]:
+        """For a person: how much changed, where, and what that means for the run."""
+        answers, changed, moved = (
+            sum(getattr(one, count) for one in self.changes) for count in ("answers", "num_changed", "num_moved")
+        )
+        lines = [f"{self.run.name}: {answers} answers graded again, {changed} verdicts and {moved} outcomes changed"]
+        lines += [f"  {one.line()}" for one in self.changes if one.num_changed or one.first_graded]
+        if self.comparison is None:
+            lines.append("The run is incomplete: what is stored was graded, but there is no comparison yet.")
+        if self.lost_gate:
+            lines.append("The gate's verdict was on other scores and is dropped; ask again with `evalcard gate`.")
+        return lines
+
+    def summary(self) -> dict[str, Any]:
+        """The same for a program."""
+        changes = [one.summary() for one in self.changes]
+        return {"run": self.run.name, "complete": self.comparison is not None, "changes": changes}
+
+
+@dataclass
+class _Graded:
+    """All models' answers to all tasks with their new verdicts, by slug and task; nothing is written yet."""
+
+    samples: dict[str, dict[str, list[Sample]]] = field(default_factory=dict)
+    verdicts: dict[str, dict[str, list[Verdict]]] = field(default_factory=dict)
+    changes: list[Changes] = field(default_factory=list)
+
+    @property
+    def is_changed(self) -> bool:
+        return any(one.num_changed or one.first_graded for one in self.changes)
+
+
+def rescore(
+    out: Path,
+    which: str,
+    judges: Mapping[str, str] | None = None,
+    data_root: str | None = None,
+    trust_task_code: bool = False,
+    progress: Progress | None = None,
+) -> Rescored:
+    """Grade a stored run again and write its verdicts, run.json, comparison and cards; answers are never touched.
+
+    judges: row or task -> name of a judge instead of the task's own grading; every other task is graded as it is
+    defined now. Everything is graded before anything is written. Raises UserError for an unknown run, task or judge, a
+    judge that no gold suits or that has no text to read, and items whose documents changed since they were answered.
+    """
+    from evalcard.tasks.regrade import prepare_stored
+
+    bars: Progress = progress or Silent()
+    with _locked(find_run(out, which)) as folder:
+        run = folder.read_run()
+        tasks = prepare_stored(run, judges or {}, data_root, trust_task_code, bars)
+        graded = _grade_all(folder, run, tasks, bars)
+        records = [_record(record, tasks[record.name]) for record in run.tasks]
+        rescored = run.model_copy(update={"tasks": records})
+        return _write(folder, rescored, graded, is_changed=graded.is_changed or records != run.tasks)
+
+
+def _locked(folder: RunFolder) -> RunFolder:
+    lock = RunLock(folder.path)
+    try:
+        lock.acquire()
+    except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"cannot write to {folder.path}: {reason}. Copy the run to a folder that can be written."
+        ) from None
+    return RunFolder(folder.path, lock)
+
+
+def _grade_all(folder: RunFolder, run: RunRecord, tasks: Mapping[str, "PreparedTask"], bars: Progress) -> _Graded:
+    from evalcard.tasks.grade import grade
+    from evalcard.tasks.regrade import check_stored
+
+    graded = _Graded()
+    with bars.step("Grading", total=len(run.tasks) * len(run.models), unit="tasks") as bar:
+        for record in run.tasks:
+            task = tasks[record.name]
+            stored = {model.slug: folder.journal(model.slug, record.name).read() for model in run.models}
+            check_stored(task, [sample for samples in stored.values() for sample in samples.values()])
+            for slug, samples in stored.items():
+                ordered = sorted(samples.values(), key=lambda one: (task.task.position(one.item_id), one.repeat))
+                verdicts = grade(task.task, task.scoring, ordered, record.opens_thinking)
+                before = _verdicts_before(folder, slug, record.name)
+                graded.samples.setdefault(slug, {})[record.name] = ordered
+                graded.verdicts.setdefault(slug, {})[record.name] = verdicts
+                graded.changes.append(changes_of(record.name, slug, before, verdicts))
+                bar.advance()
+    return graded
+
+
+def _verdicts_before(folder: RunFolder, slug: str, task: str) -> list[Verdict]:
+    """None where the file is missing or damaged: it is about to be replaced."""
+    try:
+        return folder.read_verdicts(slug, task)
+    except UserError:
+        return []
+
+
+def _record(record: TaskRecord, task: "PreparedTask") -> TaskRecord:
+    from evalcard.tasks.scoring import judge_of
+
+    judge, scoring = judge_of(task.task), task.scoring
+    told = {"metric": scoring.metric, "filter": scoring.filter, "higher_is_better": scoring.higher_is_better}
+    return record.model_copy(update=told | {"judge": judge.name if judge else None})
+
+
+def _write(folder: RunFolder, run: RunRecord, graded: _Graded, is_changed: bool) -> Rescored:
+    """Verdicts first and the cards last; an earlier end leaves files that the same command completes."""
+    comparison = compare_run(run, graded.verdicts, graded.samples) if run.finished else None
+    lost_gate = False
+    if comparison is not None:
+        comparison, lost_gate = _with_gate(folder, comparison, is_changed)
+    for slug, by_task in graded.verdicts.items():
+        for task, verdicts in by_task.items():
+            folder.write_verdicts(slug, task, verdicts)
+    folder.write_run(run)
+    card = None
+    if comparison is not None:
+        folder.write_comparison(comparison)
+        card, *_ = write_cards(folder, run, comparison)
+    return Rescored(run, comparison, card, tuple(graded.changes), lost_gate)
+
+
+def _with_gate(folder: RunFolder, comparison: Comparison, is_changed: bool) -> tuple[Comparison, bool]:
+    """(comparison with the gate's word where it still stands, whether one was dropped)."""
+    try:
+        earlier = folder.read_comparison()
+    except UserError:
+        return comparison, False
+    kept = comparison if is_changed else keep_verdict(earlier, comparison)
+    return kept, earlier.verdict is not None and kept.verdict is None

@@ -1,0 +1,46 @@
+"""How a run was made, as its card says it."""
+
+from evalcard.card.settings import row_settings, settings_of
+from evalcard.results.records import RowRecord
+
+
+def test_the_judge_and_the_subset_are_said(reasoning_case):
+    run, comparison = reasoning_case
+    judged, own = (row_settings(run, row) for row in comparison.tasks)
+    assert (judged.judge, judged.selection) == ("math", "all 30")
+    assert (own.judge, own.selection) == ("task's own", "200 of 1319 (seeded)")
+
+
+def test_a_seeded_subset_is_not_said_to_be_of_each_task(make_case):
+    run, comparison = make_case(rows=[RowRecord(name="both", tasks=["arc", "facts"], rule="size")])
+    for how, said in (("seeded", "(seeded)"), ("first 50", "(first 50 of each task)")):
+        tasks = [t.model_copy(update={"items_total": 900, "selection": how}) for t in run.tasks]
+        told = row_settings(run.model_copy(update={"tasks": tasks}), comparison.tasks[0]).selection
+        assert told == f"320 of 1800 {said}"
+
+
+def test_a_chat_template_that_prints_a_date_says_which(reasoning_case):
+    run, comparison = reasoning_case
+    tasks = [run.tasks[0].model_copy(update={"template_date": "2024-07-26"}), run.tasks[1]]
+    told = [row_settings(run.model_copy(update={"tasks": tasks}), row).chat_template for row in comparison.tasks]
+    assert told == ["yes, dated 2024-07-26", "no"]
+
+
+def test_what_was_set_away_from_the_default(make_case):
+    given = {
+        "dtype": "float32",
+        "device": "auto",
+        "chat_template_args": {"enable_thinking": "false"},
+        "drop_shots": True,
+        "fewshot_as_multiturn": None,
+        "system": "Be brief. See /mnt/secret/rules.",
+    }
+    run, _ = make_case(resolved=given)
+    assert settings_of(run, run.models).facts == (
+        ("dtype", "float32"),
+        ("system prompt", "Be brief. See rules."),
+        ("chat template arguments", "enable_thinking=false"),
+        ("examples left out where a prompt would not fit", "yes"),
+    )
+    plain, _ = make_case(resolved={"chat_template_args": {}, "drop_shots": False, "fewshot_as_multiturn": None})
+    assert settings_of(plain, plain.models).facts == ()
