@@ -1,5 +1,6 @@
 """The whole job: evaluate each model, compare, judge nothing yet, render."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from evalcard.card.render import write_cards
 from evalcard.compare.comparison import compare_run
 from evalcard.errors import UserError
-from evalcard.gate import GateSpec, GateVerdict, judge_run
+from evalcard.gate import GateSpec, GateVerdict, judge_run, keep_verdict
 from evalcard.plan import Plan
 from evalcard.progress import Progress
 from evalcard.results.index import AnswerIndex
@@ -63,7 +64,8 @@ def _finish(folder: RunFolder, state: "_RunState") -> Outcome:
     comparison = compare_run(
         run, {m.model.slug: m.verdicts for m in state.runs}, {m.model.slug: m.samples for m in state.runs}
     )
-    comparison = _with_earlier_verdict(folder, comparison)
+    with contextlib.suppress(UserError):  # there is no earlier comparison, or none that can be read
+        comparison = keep_verdict(folder.read_comparison(), comparison)
     folder.write_comparison(comparison)
     card, *_ = write_cards(folder, run, comparison)
     # Last, so that a run which says it is finished has its comparison and its cards.
@@ -77,16 +79,6 @@ def gate_run(out: Path, which: str, limits: GateSpec) -> GateVerdict:
     folder = find_run(out, which)
     write_cards(folder, folder.read_run(), folder.read_comparison())
     return verdict
-
-
-def _with_earlier_verdict(folder: RunFolder, comparison: Comparison) -> Comparison:
-    """The gate's word stands as long as what it judged is unchanged."""
-    try:
-        earlier = folder.read_comparison()
-    except UserError:
-        return comparison
-    is_same = earlier.model_copy(update={"verdict": None}) == comparison
-    return earlier if is_same else comparison
 
 
 def _evaluate(

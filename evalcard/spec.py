@@ -17,7 +17,7 @@ from evalcard_engine.quant.scheme import parse_scheme
 DEMO = "@demo"
 """The bundled demo model, wherever evalcard is installed; neither a Hub id nor a likely folder."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
-_FILE_END = re.compile(r"\.(ya?ml|jsonl?|csv|parquet)(:.*)?$", re.DOTALL)
+_FILE_END = re.compile(r"\.(ya?ml|jsonl?|csv|tsv|parquet)(:.*)?$", re.DOTALL)
 _NOT_PART_OF_THE_NAME = {
     "out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens", "trust_task_code"
 }  # fmt: skip

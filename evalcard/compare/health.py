@@ -32,7 +32,8 @@ def examine(run: RunRecord, answers: Mapping[str, Mapping[str, Answers]], rows: 
         for record in run.rows:
             expected = sum(tasks[name].items_selected * tasks[name].repeats for name in record.tasks)
             pooled = [answer for name in record.tasks for answer in given.get(name, {}).values()]
-            found += _of_answers(model, record.name, expected, pooled)
+            stops = dict.fromkeys(stop for name in record.tasks for stop in tasks[name].stop_strings)
+            found += _of_answers(model, record.name, expected, pooled, list(stops))
     for row in rows:
         found += _of_row(row)
     found += _of_prompts(run, answers)
@@ -41,7 +42,9 @@ def examine(run: RunRecord, answers: Mapping[str, Mapping[str, Answers]], rows: 
     return sorted(found, key=lambda finding: order[finding.severity])
 
 
-def _of_answers(model: ModelRecord, row: str, expected: int, answers: Sequence[Answered]) -> Iterator[Finding]:
+def _of_answers(
+    model: ModelRecord, row: str, expected: int, answers: Sequence[Answered], stops: Sequence[str]
+) -> Iterator[Finding]:
     """Completeness, failures, truncation and unread answers of one model on one row."""
     where = f"{row}, {model.slug}"
     # What touches the baseline touches every comparison with it.
@@ -66,7 +69,8 @@ def _of_answers(model: ModelRecord, row: str, expected: int, answers: Sequence[A
     unread = [answer for answer in answers if answer.outcome == "no_answer"]
     stopped = sum(answer.finish == "stop_string" for answer in unread)
     if stopped / n >= STOPPED_WARNING:
-        text = f"In {_share(stopped, n)} of replies a stop string came before any answer was found."
+        named = f" ({', '.join(map(repr, stops))})" if stops else ""
+        text = f"In {_share(stopped, n)} of replies a stop string{named} came before any answer was found."
         yield finding("warning", text, _STOPPED)
     elif len(unread) / n >= NO_ANSWER_NOTE:
         severity = "warning" if len(unread) / n >= NO_ANSWER_WARNING else "note"

@@ -122,6 +122,8 @@ class TaskRecord(Record):
     """Ids of the items of a subset, in document order; None where all were evaluated."""
     judge: str | None = None
     """What compares answers with golds instead of the task's own filters and metrics (tasks/judges)."""
+    stop_strings: list[str] = []
+    """Texts that end a generated answer."""
     opens_thinking: bool = False
     """Whether the prompts end inside a thinking block, so that answers begin in it without an opening tag."""
     template_date: str | None = None

@@ -41,7 +41,7 @@ def build(selected: Sequence[Selected], roots: tuple[Path, ...], trust: bool = F
         with quiet(), seeded(), compiled_templates():
             nodes.append((one, factory.load(one)))
     if factory.missing:
-        raise join_missing(factory.missing)
+        raise join_missing(factory.missing, [one.file.name for one in selected])
     ours = {file.path for file in our_catalog().values()}
     tasks: dict[str, HarnessTask] = {}
     rows: dict[str, RowRecord] = {}

@@ -203,6 +203,7 @@ def _record(task: HarnessTask, scoring: Scoring, spec: RunSpec, selection: Selec
         selection=selection.text,
         item_ids=None if selected == total else [task.item_ids[position] for position in selection.positions],
         judge=judge.name if judge else None,
+        stop_strings=[],
         opens_thinking=False,
         **task.hub_source,
     )
@@ -214,6 +215,7 @@ def _as_asked(task: PreparedTask, items: Sequence[Item], template_date: str | No
     written = [request for request in requests if isinstance(request, GenerateRequest)]
     found = {
         "decoding": in_words(written[0].decoding if written else None),
+        "stop_strings": list(written[0].decoding.until) if written else [],
         "repeats": 1 + max((item.repeat for item in items), default=0),
         "opens_thinking": bool(written) and all(opens_thinking(request.prompt) for request in written),
         "template_date": template_date,

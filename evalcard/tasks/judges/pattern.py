@@ -23,6 +23,8 @@ class PatternJudge:
     cpu_limit_s: float = CPU_LIMIT_S
 
     def __post_init__(self) -> None:
+        if not self.pattern:
+            raise UserError(r"regex= names no pattern. Write one after it, such as regex=Total: (\d+).")
         try:
             re.compile(self.pattern)
         except re.error as error:

@@ -43,12 +43,12 @@ def stopped_early(case, slug, count):
 
 def test_a_stop_string_before_any_answer(case, told):
     """A full stop as stop string leaves 'Let us think' of every chain of thought, and a score of 0."""
-    case.add("mmlu_pro", [0] * 40, [0] * 40)
+    case.add("mmlu_pro", [0] * 40, [0] * 40, stop_strings=["."])
     stopped_early(case, "base", 40)
     stopped_early(case, "small", 20)
     comparison = case.compare()
     found = told(comparison)
-    told_of = "of replies a stop string came before any answer was found."
+    told_of = "of replies a stop string ('.') came before any answer was found."
     assert found["warning: mmlu_pro, base"] == f"In 100.0 % (40 of 40) {told_of}"
     assert found["warning: mmlu_pro, small"] == f"In 50.0 % (20 of 40) {told_of}"
     advice = next(finding.advice for finding in comparison.health if finding.where == "mmlu_pro, base")

@@ -26,6 +26,8 @@ def test_an_unknown_name():
 def test_a_pattern_that_is_none():
     with pytest.raises(UserError, match=r"regex=\(5 is no regular expression: .*unterminated"):
         parse_judge("regex=(5")
+    with pytest.raises(UserError, match="names no pattern"):
+        parse_judge("regex=")
 
 
 def test_judging_plain_answers_starts_nothing_heavy():
