@@ -13,7 +13,7 @@ from evalcard.samples import answer_of, fits, make_sample, sample_key
 from evalcard.spec import ModelSpec, RunSpec
 from evalcard.tasks.grade import grade
 from evalcard.tasks.prepare import Prepared, PreparedTask
-from evalcard.tasks.tokenizer import Tokenizer
+from evalcard.tasks.prompts.tokenizer import Tokenizer
 from evalcard_engine.quant.scheme import SCHEMES
 
 Role = Literal["baseline", "compressed"]

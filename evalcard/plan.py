@@ -78,7 +78,7 @@ def with_demo_defaults(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def plan_run(spec: RunSpec, progress: Progress) -> Plan:
     """Resolve tasks, prompts and models; raises UserError for everything a user can fix."""
-    from evalcard.tasks.files import select
+    from evalcard.tasks.files.select import select
     from evalcard.tasks.prepare import prepare
 
     for root in spec.reuse:

@@ -19,9 +19,9 @@ from evalcard.backends.backend import Item, ItemAnswer, ScoreRequest
 from evalcard.backends.embedded import EmbeddedBackend
 from evalcard.errors import UserError
 from evalcard.spec import ModelSpec, RunSpec, make_spec, parse_model
-from evalcard.tasks.decoding import Generation, decoding_of
-from evalcard.tasks.prompts import encode_items, hash_ids
-from evalcard.tasks.requests import Prompt
+from evalcard.tasks.prompts.decoding import Generation, decoding_of
+from evalcard.tasks.prompts.encode import encode_items, hash_ids
+from evalcard.tasks.prompts.requests import Prompt
 
 _TASK = "lm_eval"
 _NAMED = ("dtype", "device", "kv_memory", "step_tokens", "threads", "max_length", "seed")

@@ -8,7 +8,7 @@ from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, I
 from evalcard.errors import UserError
 from evalcard.progress import Progress, Silent
 from evalcard.spec import ModelSpec, RunSpec
-from evalcard.tasks.tokenizer import Tokenizer, shared_tokenizer, tokenizer_source
+from evalcard.tasks.prompts.tokenizer import Tokenizer, shared_tokenizer, tokenizer_source
 from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.scheme import parse_scheme
 from evalcard_engine.request import Completion, Generate, Request, Sampling, Score, Scored

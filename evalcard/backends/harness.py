@@ -11,7 +11,7 @@ from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, I
 from evalcard.errors import UserError
 from evalcard.progress import Progress, Silent
 from evalcard.spec import ModelSpec, RunSpec
-from evalcard.tasks.tokenizer import Tokenizer, shared_tokenizer, tokenizer_source
+from evalcard.tasks.prompts.tokenizer import Tokenizer, shared_tokenizer, tokenizer_source
 
 _CHUNK_ITEMS = 256
 """Items of one call: these models answer only at the end of a call, and what is not answered is lost on a crash."""

@@ -22,7 +22,7 @@ def command(pattern: str | None, out: Path, only_runs: bool) -> int:
 
 
 def _tasks() -> list[tuple[str, str]]:
-    from evalcard.tasks.files import list_names
+    from evalcard.tasks.files.select import list_names
 
     return [(name, name) for name in list_names()]
 

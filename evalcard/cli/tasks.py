@@ -14,9 +14,9 @@ import click
 
 if TYPE_CHECKING:
     from evalcard.results.records import RowRecord
+    from evalcard.tasks.data.prefetch import Fetched
     from evalcard.tasks.describe import Described, ShownItem, TaskFacts
     from evalcard.tasks.overview import Listed
-    from evalcard.tasks.prefetch import Fetched
 
 _WIDTH = 80
 _LABEL = 11
@@ -58,7 +58,7 @@ def command(names: str | None, prefetch: str | None, as_json: bool, data_root: s
 
 def _list(data_root: str | None, as_json: bool, flags: dict[str, Any]) -> int:
     from evalcard.errors import UserError
-    from evalcard.tasks.data import data_roots
+    from evalcard.tasks.data.roots import data_roots
     from evalcard.tasks.overview import list_ours
 
     if flags["check"]:
@@ -70,7 +70,7 @@ def _list(data_root: str | None, as_json: bool, flags: dict[str, Any]) -> int:
 
 def _prefetch(names: list[str], data_root: str | None, trust: bool, as_json: bool) -> int:
     from evalcard.errors import UserError
-    from evalcard.tasks.prefetch import prefetch
+    from evalcard.tasks.data.prefetch import prefetch
 
     if not any(name.strip(", ") for name in names):
         raise UserError("--prefetch needs names: evalcard tasks --prefetch mmlu,gsm8k.")

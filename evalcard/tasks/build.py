@@ -10,14 +10,14 @@ from lm_eval.api.task import Task
 
 from evalcard.errors import UserError
 from evalcard.results.records import RowRecord
-from evalcard.tasks.catalog import our_catalog
 from evalcard.tasks.contexts import compiled_templates, quiet, seeded
-from evalcard.tasks.data import join_missing
-from evalcard.tasks.factory import Factory, Node, require_name
-from evalcard.tasks.files import Selected, Source
+from evalcard.tasks.data.roots import join_missing
+from evalcard.tasks.files.catalog import our_catalog
+from evalcard.tasks.files.factory import Factory, Node, require_name
+from evalcard.tasks.files.select import Selected, Source
+from evalcard.tasks.files.settings import check_settings
 from evalcard.tasks.harness import HarnessTask, name_of
 from evalcard.tasks.judges.registry import parse_judge
-from evalcard.tasks.settings import check_settings
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,14 @@ def build(selected: Sequence[Selected], roots: tuple[Path, ...], trust: bool = F
     """
     factory = Factory(roots, trust)
     nodes: list[tuple[Selected, Node]] = []
+    lacking: list[str] = []
     for one in selected:
+        known = len(factory.missing)
         with quiet(), seeded(), compiled_templates():
             nodes.append((one, factory.load(one)))
+        lacking += [one.file.name] if len(factory.missing) > known else []
     if factory.missing:
-        raise join_missing(factory.missing, [one.file.name for one in selected])
+        raise join_missing(factory.missing, lacking)
     ours = {file.path for file in our_catalog().values()}
     tasks: dict[str, HarnessTask] = {}
     rows: dict[str, RowRecord] = {}

@@ -14,7 +14,7 @@ import lm_eval.utils
 import numpy as np
 
 from evalcard.errors import UserError
-from evalcard.tasks.templates import render
+from evalcard.tasks.files.templates import render
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from evalcard.backends.backend import Item
     from evalcard.tasks.harness import HarnessTask
     from evalcard.tasks.prepare import PreparedTask
-    from evalcard.tasks.tokenizer import Tokenizer
+    from evalcard.tasks.prompts.tokenizer import Tokenizer
 
 _NO_LIMIT = 2**31
 """Tokens: prompts are shown here, not fitted into a model."""
@@ -117,9 +117,9 @@ def describe(
 
 
 def _facts(task: "PreparedTask", spec: RunSpec) -> TaskFacts:
-    from evalcard.tasks.data import place_of
-    from evalcard.tasks.decoding import decoding_of, in_words, repeats_of, with_flags
-    from evalcard.tasks.documents import Documents
+    from evalcard.tasks.data.roots import place_of
+    from evalcard.tasks.own.documents import Documents
+    from evalcard.tasks.prompts.decoding import decoding_of, in_words, repeats_of, with_flags
 
     inner, record, decoding, repeats = task.task, task.record, None, 1
     if inner.is_generated:
@@ -157,7 +157,7 @@ def _scored_part(task: "HarnessTask") -> str:
 
 
 def _tokenizer(source: str | None, spec: RunSpec) -> "Tokenizer":
-    from evalcard.tasks.tokenizer import shared_tokenizer
+    from evalcard.tasks.prompts.tokenizer import shared_tokenizer
 
     loaded = shared_tokenizer(source or str(demo_model()))
     if spec.chat_template and loaded.template_digest is None:
@@ -169,13 +169,15 @@ def _shown(
     row: RowRecord, tasks: Sequence["PreparedTask"], spec: RunSpec, tokenizer: "Tokenizer", notes: list[str]
 ) -> list[ShownItem]:
     """The first, the middle and the last item of a row, in the order of its tasks."""
-    from evalcard.tasks.items import items_of
+    from evalcard.tasks.prompts.items import items_of
 
     places = [(task, position) for task in tasks if task.name in row.tasks for position in task.positions]
     wanted = [places[index] for index in sorted({0, len(places) // 2, len(places) - 1})] if places else []
     shown = []
-    for task in dict.fromkeys(task for task, _ in wanted):
+    for task in tasks:
         positions = sorted(position for owner, position in wanted if owner is task)
+        if not positions:
+            continue
         made = items_of(task.task, positions, spec, [tokenizer], tokenizer.stop_ids, _NO_LIMIT)
         notes += made.notes
         firsts = [item for item in made.items if item.repeat == 0]

@@ -14,11 +14,11 @@ from lm_eval.api.task import Task
 from evalcard.errors import UserError
 from evalcard.results.records import ItemId
 from evalcard.tasks.contexts import blamed_on, compiled_templates, seeded
-from evalcard.tasks.files import Source
+from evalcard.tasks.files.select import Source
 from evalcard.tasks.judges.judge import Judge
 from evalcard.tasks.measures import Measures
-from evalcard.tasks.requests import Chat, Fits, Prompt, requests_of
-from evalcard.tasks.shots import Shots, refuse_few_documents, shots_wanted, standing_in
+from evalcard.tasks.prompts.requests import Chat, Fits, Prompt, requests_of
+from evalcard.tasks.prompts.shots import Shots, refuse_few_documents, shots_wanted, standing_in
 
 
 class HarnessTask(Measures):

@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from evalcard.tasks.catalog import Catalog, TaskFile, harness_catalog, our_catalog
-from evalcard.tasks.data import find_splits
-from evalcard.tasks.readers import count_rows
+from evalcard.tasks.data.readers import count_rows
+from evalcard.tasks.data.roots import find_splits
+from evalcard.tasks.files.catalog import Catalog, TaskFile, harness_catalog, our_catalog
 
 
 @dataclass(frozen=True, slots=True)

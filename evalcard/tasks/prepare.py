@@ -13,16 +13,16 @@ from evalcard.samples import prompt_tokens
 from evalcard.spec import ModelSpec, RunSpec
 from evalcard.tasks.build import build
 from evalcard.tasks.check import check_documents, check_grading
-from evalcard.tasks.data import data_roots
-from evalcard.tasks.decoding import in_words
-from evalcard.tasks.files import select
+from evalcard.tasks.data.roots import data_roots
+from evalcard.tasks.files.select import select
 from evalcard.tasks.harness import HarnessTask
-from evalcard.tasks.items import items_of
 from evalcard.tasks.judges.thinking import opens_thinking
-from evalcard.tasks.prompts import Limits
+from evalcard.tasks.prompts.decoding import in_words
+from evalcard.tasks.prompts.encode import Limits
+from evalcard.tasks.prompts.items import items_of
+from evalcard.tasks.prompts.selection import Selection, select_items
+from evalcard.tasks.prompts.tokenizer import TEMPLATE_DATE, Tokenizer, shared_tokenizer, tokenizer_source
 from evalcard.tasks.scoring import Scoring, judge_of, scoring_of
-from evalcard.tasks.selection import Selection, select_items
-from evalcard.tasks.tokenizer import TEMPLATE_DATE, Tokenizer, shared_tokenizer, tokenizer_source
 
 _SHOWN_TASKS = 3
 

@@ -10,7 +10,7 @@ from evalcard.spec import RunSpec, make_spec
 from evalcard.tasks.judges.judge import Judge
 from evalcard.tasks.judges.registry import parse_judge
 from evalcard.tasks.prepare import PreparedTask, prepare_tasks
-from evalcard.tasks.prompts import hash_document
+from evalcard.tasks.prompts.encode import hash_document
 from evalcard.tasks.scoring import judge_of, scoring_of
 
 _SHOWN = 5

@@ -36,7 +36,7 @@ LIGHT = [
     "evalcard.tasks.judges.registry",
     "evalcard.tasks.judges.thinking",
     "evalcard.tasks.judges.worker",
-    "evalcard.tasks.custom",
+    "evalcard.tasks.own.custom",
     "evalcard.tasks.overview",
     "evalcard.rescore",
     "evalcard.plan",

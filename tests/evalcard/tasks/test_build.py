@@ -8,9 +8,9 @@ import pytest
 
 from evalcard.errors import UserError
 from evalcard.tasks.build import build
-from evalcard.tasks.data import MissingData, data_roots
-from evalcard.tasks.files import select
-from evalcard.tasks.requests import Chat
+from evalcard.tasks.data.roots import MissingData, data_roots
+from evalcard.tasks.files.select import select
+from evalcard.tasks.prompts.requests import Chat
 
 
 def rows_of(built: Any) -> list[tuple[str, list[str], str]]:

@@ -10,11 +10,11 @@ import yaml
 
 from evalcard.resources import task_files
 from evalcard.tasks.build import Built, build
-from evalcard.tasks.catalog import our_catalog
-from evalcard.tasks.data import data_roots
-from evalcard.tasks.decoding import decoding_of
-from evalcard.tasks.files import select
-from evalcard.tasks.requests import Chat
+from evalcard.tasks.data.roots import data_roots
+from evalcard.tasks.files.catalog import our_catalog
+from evalcard.tasks.files.select import select
+from evalcard.tasks.prompts.decoding import decoding_of
+from evalcard.tasks.prompts.requests import Chat
 
 DATA = os.environ.get("EVALCARD_TEST_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="EVALCARD_TEST_DATA names no data root")
@@ -42,7 +42,7 @@ def test_every_file_ships_and_states_a_version():
 
 
 def test_the_template_works_as_it_stands_and_names_every_setting(tmp_path: Path):
-    from evalcard.tasks.settings import SETTINGS
+    from evalcard.tasks.files.settings import SETTINGS
 
     text = (task_files() / "template.yaml").read_text()
     copy = tmp_path / "mine.yaml"

@@ -10,7 +10,7 @@ import yaml
 
 from evalcard.errors import UserError
 from evalcard.tasks.build import build
-from evalcard.tasks.files import select
+from evalcard.tasks.files.select import select
 from evalcard.tasks.harness import HarnessTask
 from evalcard.tasks.prepare import prepare, prepare_tasks
 

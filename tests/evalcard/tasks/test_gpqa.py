@@ -79,8 +79,8 @@ def test_missing_columns_and_empty_cells():
 
 def test_the_task_as_it_ships(tmp_path: Path):
     from evalcard.tasks.build import build
-    from evalcard.tasks.files import select
-    from evalcard.tasks.requests import Chat
+    from evalcard.tasks.files.select import select
+    from evalcard.tasks.prompts.requests import Chat
 
     folder = tmp_path / "Idavidrein" / "gpqa" / "gpqa_diamond"
     folder.mkdir(parents=True)

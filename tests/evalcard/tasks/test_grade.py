@@ -15,8 +15,8 @@ import yaml
 
 from evalcard.results.records import SCHEMA, Sample, ScoredChoice
 from evalcard.tasks.build import build
-from evalcard.tasks.data import data_roots
-from evalcard.tasks.files import select
+from evalcard.tasks.data.roots import data_roots
+from evalcard.tasks.files.select import select
 from evalcard.tasks.grade import cut_at_stops, grade
 from evalcard.tasks.harness import HarnessTask
 from evalcard.tasks.judges.judge import Answer, Judgement

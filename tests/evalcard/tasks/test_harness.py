@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from evalcard.errors import UserError
-from evalcard.tasks import data
 from evalcard.tasks.build import build
 from evalcard.tasks.contexts import compiled_templates, seeded
-from evalcard.tasks.files import select
+from evalcard.tasks.data import roots as data
+from evalcard.tasks.files.select import select
 from evalcard.tasks.harness import HarnessTask
-from evalcard.tasks.requests import Chat
+from evalcard.tasks.prompts.requests import Chat
 
 REAL_DATA = os.environ.get("EVALCARD_TEST_DATA")
 PLAIN = Chat()

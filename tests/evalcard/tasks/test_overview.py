@@ -4,9 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from evalcard.tasks.catalog import our_catalog
-from evalcard.tasks.data import data_roots
+from evalcard.tasks.data.roots import data_roots
 from evalcard.tasks.describe import describe
+from evalcard.tasks.files.catalog import our_catalog
 from evalcard.tasks.overview import list_ours
 
 

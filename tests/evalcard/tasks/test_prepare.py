@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from evalcard.errors import UserError
-from evalcard.tasks import items as module
 from evalcard.tasks.prepare import gather, prepare, prepare_tasks
+from evalcard.tasks.prompts import items as module
 
 
 def copy_of(folder: Path, target: Path, **files: dict[str, Any]) -> str:

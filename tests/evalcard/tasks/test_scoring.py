@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evalcard.tasks.build import build
-from evalcard.tasks.files import select
+from evalcard.tasks.files.select import select
 from evalcard.tasks.harness import HarnessTask
 from evalcard.tasks.judges.judge import Answer, Judgement
 from evalcard.tasks.scoring import category_of, judge_of, scoring_of

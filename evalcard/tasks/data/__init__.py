@@ -1,0 +1,1 @@
+"""Documents: data roots, the Hub, and the files that hold them."""

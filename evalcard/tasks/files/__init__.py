@@ -1,0 +1,1 @@
+"""Task files: names, what they hold, and the harness's tasks made of them."""
