@@ -131,7 +131,8 @@ class _Evaluation:
         """One call for everything that is missing; each answer is in the journal before the next is looked at."""
         total = self._prepared.num_samples
         done = sum(len(samples) for samples in self._samples.values())
-        with bars.step(label, total=total, done=done) as bar:
+        is_repeated = any(item.repeat for items in self._prepared.items.values() for item in items)
+        with bars.step(label, total=total, done=done, unit="answers" if is_repeated else "items") as bar:
             if not work.waiting:
                 return
             last = time.perf_counter()

@@ -5,7 +5,7 @@ so a recovery that equals its limit passes and no figure that was rounded for pr
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +19,7 @@ Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "CANNOT_JUDGE"]
 EXIT_CODES: Mapping[str, int] = MappingProxyType({"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "CANNOT_JUDGE": 4})
 DEFAULT_MIN_RECOVERY = 99.0
 MAX_LIMIT = 200.0
+_NO_RECOVERY = "no recovery: "
 _WORST_FIRST: tuple[Outcome, ...] = ("CANNOT_JUDGE", "FAIL", "INCONCLUSIVE", "PASS")
 
 
@@ -65,7 +66,7 @@ class ModelVerdict(Record):
     outcome: Outcome
     rows: list[RowVerdict]
     reasons: list[str]
-    """What decided, beyond the rows: findings that forbid a judgement or a pass."""
+    """What decided, beyond the rows: findings that forbid a judgement or a pass, unless a row says the same."""
 
 
 class GateVerdict(Record):
@@ -77,7 +78,7 @@ class GateVerdict(Record):
     decide: str
     models: list[ModelVerdict]
     reasons: list[str]
-    """Every row's reason, then the findings that forbid a judgement or a pass."""
+    """Every row's reason and the findings that forbid a judgement or a pass, each once."""
 
 
 def judge(comparison: Comparison, spec: GateSpec) -> GateVerdict:
@@ -89,7 +90,7 @@ def judge(comparison: Comparison, spec: GateSpec) -> GateVerdict:
     _check_limits(comparison, spec)
     slugs = _slugs(comparison)
     models = [_judge_model(comparison, slug, spec) for slug in slugs]
-    reasons = [reason for model in models for reason in _reasons(model)]
+    reasons = list(_reasons(models))
     if not models:
         reasons = [_told(finding) for finding in comparison.health if finding.severity == "blocker"]
         reasons.append("There is no compressed model with a score to judge.")
@@ -155,11 +156,12 @@ def _slugs(comparison: Comparison) -> list[str]:
 def _judge_model(comparison: Comparison, slug: str, spec: GateSpec) -> ModelVerdict:
     rows = [_judge_row(row, slug, spec.limit_of(row.task)) for row in comparison.tasks]
     findings = [finding for finding in comparison.health if finding.model in (None, slug)]
-    blockers = [_told(finding) for finding in findings if finding.severity == "blocker"]
+    blockers = [finding for finding in findings if finding.severity == "blocker"]
     warnings = [_told(finding) for finding in findings if finding.severity == "warning"]
     outcome = _worst([row.outcome for row in rows] or ["CANNOT_JUDGE"])
     if blockers:
-        return ModelVerdict(model=slug, outcome="CANNOT_JUDGE", rows=rows, reasons=blockers + warnings)
+        told = [_told(finding) for finding in blockers if not _is_said(finding, rows)]
+        return ModelVerdict(model=slug, outcome="CANNOT_JUDGE", rows=rows, reasons=told + warnings)
     if warnings and outcome == "PASS":
         outcome = "INCONCLUSIVE"
     return ModelVerdict(model=slug, outcome=outcome, rows=rows, reasons=warnings)
@@ -175,7 +177,7 @@ def _decide(score: CompressedScore | None, limit: float) -> tuple[Outcome, float
     if score is None:
         return "CANNOT_JUDGE", None, "no score"
     if score.recovery is None:
-        return "CANNOT_JUDGE", None, f"no recovery: {score.reason}"
+        return "CANNOT_JUDGE", None, f"{_NO_RECOVERY}{score.reason}"
     value = score.recovery.value
     if value >= limit:
         return "PASS", value, f"recovery {_shown(value, limit)} % is at or above {limit:g} %"
@@ -191,10 +193,21 @@ def _shown(value: float, limit: float) -> str:
     return repr(value)
 
 
-def _reasons(model: ModelVerdict) -> Iterator[str]:
-    for row in model.rows:
-        yield f"{row.task}, {model.model}: {row.reason}."
-    yield from model.reasons
+def _reasons(models: Sequence[ModelVerdict]) -> Iterator[str]:
+    """Models that lack a recovery for the same reason share a line, as what is wrong is most often their baseline."""
+    for model in models:
+        for row in model.rows:
+            sharing = [one.model for one in models if row in one.rows] if row.recovery is None else [model.model]
+            if sharing[0] == model.model:
+                yield f"{row.task}, {', '.join(sharing)}: {row.reason}."
+        yield from model.reasons
+
+
+def _is_said(finding: Finding, rows: Sequence[RowVerdict]) -> bool:
+    """Whether a row without a recovery gives this very reason."""
+    said = finding.finding.removeprefix("No recovery: ").removesuffix(".")
+    places = (row.task for row in rows if row.reason == f"{_NO_RECOVERY}{said}")
+    return any(finding.where == task or finding.where.startswith(f"{task}, ") for task in places)
 
 
 def _told(finding: Finding) -> str:

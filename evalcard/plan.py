@@ -46,7 +46,7 @@ class Plan:
         for row in self.prepared.rows:
             members = [tasks[name] for name in row.tasks]
             records = [task.record for task in members]
-            items = _count(sum(one.items_selected for one in records), sum(one.items_total for one in records))
+            items = _count(sum(one.items_selected for one in records), row.total(records))
             parts = [f"{items} items" + (f" of {len(members)} tasks" if len(members) > 1 else "")]
             parts += [_each(f"{one.num_fewshot}-shot" for one in records), _each(_measure(one) for one in records)]
             parts += [_each(one.decoding for one in records)]

@@ -12,7 +12,7 @@ from evalcard.errors import UserError
 from evalcard.gate import keep_verdict
 from evalcard.progress import Progress, Silent
 from evalcard.results.lock import RunLock
-from evalcard.results.records import Comparison, RunRecord, Sample, TaskRecord, Verdict
+from evalcard.results.records import Comparison, ItemId, RescoreRecord, RunRecord, Sample, TaskRecord, Verdict
 from evalcard.results.runs import find_run
 from evalcard.results.store import RunFolder
 
@@ -35,10 +35,14 @@ class Rescored:
 
     def lines(self) -> list[str]:
         """For a person: how much changed, where, and what that means for the run."""
-        answers, changed, moved = (
-            sum(getattr(one, count) for one in self.changes) for count in ("answers", "num_changed", "num_moved")
+        answers, differing, moved, rejudged = (
+            sum(getattr(one, count) for one in self.changes)
+            for count in ("answers", "num_differing", "num_moved", "rejudged")
         )
-        lines = [f"{self.run.name}: {answers} answers graded again, {changed} verdicts and {moved} outcomes changed"]
+        said = f"{differing} verdicts and {moved} outcomes changed"
+        if rejudged and not differing:
+            said = "same outcomes under another judge"
+        lines = [f"{self.run.name}: {answers} answers graded again, {said}"]
         lines += [f"  {one.line()}" for one in self.changes if one.num_changed or one.first_graded]
         if self.comparison is None:
             lines.append("The run is incomplete: what is stored was graded, but there is no comparison yet.")
@@ -49,7 +53,13 @@ class Rescored:
     def summary(self) -> dict[str, Any]:
         """The same for a program."""
         changes = [one.summary() for one in self.changes]
-        return {"run": self.run.name, "complete": self.comparison is not None, "changes": changes}
+        changed_items = self.run.rescored.changed_items if self.run.rescored else {}
+        return {
+            "run": self.run.name,
+            "complete": self.comparison is not None,
+            "changes": changes,
+            "changed_items": changed_items,
+        }
 
 
 @dataclass
@@ -59,6 +69,8 @@ class _Graded:
     samples: dict[str, dict[str, list[Sample]]] = field(default_factory=dict)
     verdicts: dict[str, dict[str, list[Verdict]]] = field(default_factory=dict)
     changes: list[Changes] = field(default_factory=list)
+    changed_items: dict[str, list[ItemId]] = field(default_factory=dict)
+    """By task; only where such items were accepted."""
 
     @property
     def is_changed(self) -> bool:
@@ -72,12 +84,14 @@ def rescore(
     data_root: str | None = None,
     trust_task_code: bool = False,
     progress: Progress | None = None,
+    accept_changed_items: bool = False,
 ) -> Rescored:
     """Grade a stored run again and write its verdicts, run.json, comparison and cards; answers are never touched.
 
     judges: row or task -> name of a judge instead of the task's own grading; every other task is graded as it is
     defined now. Everything is graded before anything is written. Raises UserError for an unknown run, task or judge, a
-    judge that no gold suits or that has no text to read, and items whose documents changed since they were answered.
+    judge that no gold suits or that has no text to read, and items whose documents changed since they were answered,
+    unless accept_changed_items; these are then graded by what their documents say now, and recorded.
     """
     from evalcard.tasks.regrade import prepare_stored
 
@@ -85,9 +99,10 @@ def rescore(
     with _locked(find_run(out, which)) as folder:
         run = folder.read_run()
         tasks = prepare_stored(run, judges or {}, data_root, trust_task_code, bars)
-        graded = _grade_all(folder, run, tasks, bars)
+        graded = _grade_all(folder, run, tasks, bars, accept_changed_items)
         records = [_record(record, tasks[record.name]) for record in run.tasks]
-        rescored = run.model_copy(update={"tasks": records})
+        how = _rescoring(run, judges or {}, graded.changed_items, data_root, trust_task_code)
+        rescored = run.model_copy(update={"tasks": records, "rescored": how})
         return _write(folder, rescored, graded, is_changed=graded.is_changed or records != run.tasks)
 
 
@@ -103,7 +118,32 @@ def _locked(folder: RunFolder) -> RunFolder:
     return RunFolder(folder.path, lock)
 
 
-def _grade_all(folder: RunFolder, run: RunRecord, tasks: Mapping[str, "PreparedTask"], bars: Progress) -> _Graded:
+def _rescoring(
+    run: RunRecord,
+    judges: Mapping[str, str],
+    changed_items: dict[str, list[ItemId]],
+    data_root: str | None,
+    trust_task_code: bool,
+) -> RescoreRecord | None:
+    """What makes these verdicts; None for the grading that the run's own command gives as well."""
+    if not judges and not changed_items:
+        return None
+    command = ["evalcard", "rescore", run.name]
+    command += [word for task, judge in judges.items() for word in ("--judge", f"{task}={judge}")]
+    command += ["--data-root", data_root] if data_root is not None else []
+    command += ["--trust-task-code"] if trust_task_code else []
+    command += ["--accept-changed-items"] if changed_items else []
+    return RescoreRecord(command=command, judges=dict(judges), changed_items=changed_items)
+
+
+def _grade_all(
+    folder: RunFolder,
+    run: RunRecord,
+    tasks: Mapping[str, "PreparedTask"],
+    bars: Progress,
+    accept_changed_items: bool,
+) -> _Graded:
+    from evalcard.tasks.backed import check_answers
     from evalcard.tasks.grade import grade
     from evalcard.tasks.regrade import check_stored
 
@@ -112,7 +152,12 @@ def _grade_all(folder: RunFolder, run: RunRecord, tasks: Mapping[str, "PreparedT
         for record in run.tasks:
             task = tasks[record.name]
             stored = {model.slug: folder.journal(model.slug, record.name).read() for model in run.models}
-            check_stored(task, [sample for samples in stored.values() for sample in samples.values()])
+            given = [sample for samples in stored.values() for sample in samples.values()]
+            changed = check_stored(task, given, accept_changed_items)
+            if changed:
+                graded.changed_items[record.name] = changed
+            for slug, samples in stored.items():
+                check_answers(run, record, task, folder.journal(slug, record.name).path, samples)
             for slug, samples in stored.items():
                 ordered = sorted(samples.values(), key=lambda one: (task.task.position(one.item_id), one.repeat))
                 verdicts = grade(task.task, task.scoring, ordered, record.opens_thinking)

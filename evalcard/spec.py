@@ -17,6 +17,8 @@ from evalcard_engine.quant.scheme import parse_scheme
 DEMO = "@demo"
 """The bundled demo model, wherever evalcard is installed; neither a Hub id nor a likely folder."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
+_MIN_TEMPERATURE = 1e-3
+"""The engine's own limit, which it would say only once a model is loaded."""
 _FILE_END = re.compile(r"\.(ya?ml|jsonl?|csv|tsv|parquet)(:.*)?$", re.DOTALL)
 _NOT_PART_OF_THE_NAME = {
     "out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens", "trust_task_code"
@@ -70,6 +72,11 @@ def parse_model(text: str) -> ModelSpec:
     text = text.strip()
     if not text:
         raise UserError("a model is empty. Give a folder or a Hub id such as org/name, optionally with :scheme.")
+    if text.startswith("@") and text.partition(":")[0] != DEMO and not Path(text).exists():
+        raise UserError(
+            f"unknown model {text!r} (did you mean {DEMO}?). {DEMO} is the bundled model; any other is a folder or a "
+            "Hub id such as org/name."
+        )
     if "://" in text or Path(text).expanduser().exists() or ":" not in text:
         return _split_revision(text, None)
     source, _, scheme_text = text.rpartition(":")
@@ -144,6 +151,13 @@ class RunSpec(Strict):
     def _count_or_share(cls, value: float | None) -> float | None:
         if value is not None and value >= 1 and not value.is_integer():
             raise ValueError("must be a whole number of items, or a share below 1")
+        return value
+
+    @field_validator("temperature")
+    @classmethod
+    def _greedy_or_hot_enough(cls, value: float | None) -> float | None:
+        if value is not None and 0 < value < _MIN_TEMPERATURE:
+            raise ValueError(f"must be 0, which is greedy, or from {_MIN_TEMPERATURE:g} to 100")
         return value
 
     @field_validator("chat_template_args", mode="before")
@@ -251,7 +265,7 @@ def load_spec(path: Path, overrides: dict[str, Any]) -> RunSpec:
 
 
 def make_spec(data: dict[str, Any], origin: str = "the command line") -> RunSpec:
-    """Validate; every fault is listed in one UserError with the allowed keys."""
+    """Validate; every fault is listed in one UserError, and the allowed keys where one is unknown."""
     try:
         return RunSpec.model_validate(data)
     except ValidationError as error:
@@ -269,5 +283,6 @@ def _explain(error: ValidationError, origin: str) -> str:
             # What concerns the whole spec would be followed by all of it.
             got = "" if fault["type"] == "missing" or not where else f", got {fault['input']!r}"
             lines.append(f"{where}: {said}{got}" if where else said)
-    known = ", ".join(sorted(RunSpec.model_fields))
-    return f"{origin} is not a valid run: {'; '.join(lines)}. Known keys: {known}."
+    said = f"{origin} is not a valid run: {'; '.join(lines)}."
+    is_unknown = any(fault["type"] == "extra_forbidden" for fault in error.errors())
+    return f"{said} Known keys: {', '.join(sorted(RunSpec.model_fields))}." if is_unknown else said

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evalcard.card import numbers
-from evalcard.card.tables import is_percent, score_of, tasks_of
+from evalcard.card.tables import is_percent, score_of, total_of
 from evalcard.results.records import (
     ComparedRow,
     Comparison,
@@ -112,7 +112,7 @@ def _pass_table(run: RunRecord, row: ComparedRow, columns: Columns) -> PassTable
     if not scores:
         return None
     repeats = max(len(score.pass_at) for _, score in scores)
-    total = sum(task.items_total for task in tasks_of(run, row))
+    total = total_of(run, row)
     ks = shown_ks(repeats)
     lines = tuple(_pass_line(who, score, ks) for who, score in scores)
     return PassTable(row.task, str(row.n) if row.n == total else f"{row.n} of {total}", repeats, ks, lines)

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Collection, Sequence
 
 _SEPARATORS = re.compile(r"([=,])")
+_PATTERN = re.compile(r"[:=]regex=")
 _HARNESS_TASK = re.compile(r"lm_eval/[\w.-]+")
 _POSIX_PATH = re.compile(r"(?<![\w/.:~])~?(?:/[^\s/'\",;:()]+){2,}/?")
 _WINDOWS_PATH = re.compile(r"(?<!\w)[A-Za-z]:\\[^\s'\",;()]+")
@@ -34,8 +35,9 @@ def portable_command(command: Sequence[str], hub_ids: Collection[str]) -> str:
 
 
 def _portable(word: str, hub_ids: Collection[str]) -> str:
-    word, pattern, rest = word.partition(":regex=")  # what a judge looks for is no path, whatever is in it
-    return _portable_word(word, hub_ids) + pattern + rest
+    match = _PATTERN.search(word)  # what a judge looks for is no path, whatever is in it
+    end = match.start() if match else len(word)
+    return _portable_word(word[:end], hub_ids) + word[end:]
 
 
 def _portable_word(word: str, hub_ids: Collection[str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evalcard.card.paths import portable_command, without_paths
-from evalcard.card.tables import shots, tasks_of
+from evalcard.card.tables import shots, tasks_of, total_of
 from evalcard.results.records import ComparedRow, ModelRecord, RunRecord, TaskRecord
 
 OWN_JUDGE = "task's own"
@@ -27,6 +27,17 @@ class RowSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Rescoring:
+    """How the answers were graded again after the run."""
+
+    command: str
+    judges: tuple[tuple[str, str], ...]
+    """(row or task, judge)."""
+    changed: tuple[tuple[str, int], ...]
+    """(task, items graded by documents that had changed)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The run as a whole."""
 
@@ -44,6 +55,8 @@ class Settings:
     commit: str | None
     is_dirty: bool
     command: str
+    rescored: Rescoring | None
+    """None where the run's own command gives these verdicts."""
 
 
 _TOLD = {
@@ -73,6 +86,7 @@ def settings_of(run: RunRecord, models: Sequence[ModelRecord]) -> Settings:
         commit=str(git["commit"]) if git.get("commit") else None,
         is_dirty=bool(git.get("dirty")),
         command=portable_command(run.command, _hub_ids(run)),
+        rescored=_rescoring(run),
     )
 
 
@@ -86,8 +100,15 @@ def row_settings(run: RunRecord, row: ComparedRow) -> RowSettings:
         decoding=_each(without_paths(task.decoding) for task in tasks),
         chat_template=_each(_chat_template(task) for task in tasks),
         judge=_each(task.judge or OWN_JUDGE for task in tasks),
-        selection=_selection(tasks),
+        selection=_selection(tasks, total_of(run, row)),
     )
+
+
+def _rescoring(run: RunRecord) -> Rescoring | None:
+    if run.rescored is None:
+        return None
+    changed = tuple((task, len(items)) for task, items in run.rescored.changed_items.items())
+    return Rescoring(portable_command(run.rescored.command, ()), tuple(run.rescored.judges.items()), changed)
 
 
 def _chat_template(task: TaskRecord) -> str:
@@ -95,11 +116,11 @@ def _chat_template(task: TaskRecord) -> str:
     return f"yes{dated}" if task.chat_template else "no"
 
 
-def _selection(tasks: Sequence[TaskRecord]) -> str:
-    selected, total = sum(task.items_selected for task in tasks), sum(task.items_total for task in tasks)
+def _selection(tasks: Sequence[TaskRecord], total: int) -> str:
+    selected = sum(task.items_selected for task in tasks)
     if selected == total:
         return f"all {total}"
-    how = _each(task.selection for task in tasks if task.items_selected < task.items_total)
+    how = _each(task.selection for task in tasks if task.items_selected < task.items_total) or "seeded"
     # The first items are counted task by task; a seeded choice is spread over all of them.
     is_each = len(tasks) > 1 and how.startswith("first")
     return f"{selected} of {total} ({how}{' of each task' if is_each else ''})"

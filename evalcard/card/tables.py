@@ -60,6 +60,13 @@ def tasks_of(run: RunRecord, row: ComparedRow) -> list[TaskRecord]:
     return [task for task in run.tasks if task.name in names]
 
 
+def total_of(run: RunRecord, row: ComparedRow) -> int:
+    """Items of the whole row, evaluated or not."""
+    tasks = tasks_of(run, row)
+    record = next((one for one in run.rows if one.name == row.task), None)
+    return record.total(tasks) if record else sum(task.items_total for task in tasks)
+
+
 def is_percent(run: RunRecord, row: ComparedRow) -> bool:
     """Scores where higher is better are shares; others (perplexity, error counts) are shown as they are."""
     return all(task.higher_is_better for task in tasks_of(run, row))
@@ -132,7 +139,7 @@ def _detail(run: RunRecord, row: ComparedRow) -> str:
 def _items(run: RunRecord, row: ComparedRow) -> str:
     """``40 of 200``, and ``30 × 64`` where each item was answered several times."""
     tasks = tasks_of(run, row)
-    total = sum(task.items_total for task in tasks)
+    total = total_of(run, row)
     items = str(row.n) if row.n == total else f"{row.n} of {total}"
     repeats = {task.repeats for task in tasks}
     return items if repeats == {1} else f"{items} × {' / '.join(map(str, sorted(repeats)))}"

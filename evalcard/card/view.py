@@ -82,6 +82,8 @@ class CardView:
     gate: ModelVerdict | None
     settings: Settings
     row_settings: tuple[RowSettings, ...]
+    has_untested: bool
+    """Whether a row counts flips without testing them, as its items were answered several times."""
 
     @property
     def blockers(self) -> tuple[Finding, ...]:
@@ -107,6 +109,7 @@ def card_view(run: RunRecord, comparison: Comparison, slug: str) -> CardView:
         gate=_gate(comparison, slug),
         settings=settings_of(run, (baseline, model)),
         row_settings=tuple(row_settings(run, row) for row in comparison.tasks),
+        has_untested=_has_untested(comparison, slug),
     )
 
 
@@ -156,6 +159,11 @@ def flips_view(run: RunRecord, comparison: Comparison, slug: str) -> FlipsView |
 
 def _answers(run: RunRecord, row: ComparedRow) -> int:
     return sum(task.items_selected * task.repeats for task in tasks_of(run, row))
+
+
+def _has_untested(comparison: Comparison, slug: str) -> bool:
+    scores = [score_of(row, slug) for row in comparison.tasks]
+    return any(score is not None and score.lost is not None and score.mcnemar_p is None for score in scores)
 
 
 def _title(model: ModelRecord) -> str:

@@ -9,7 +9,7 @@ import click
 
 COMMANDS = {
     "run": ("evalcard.cli.run", "Evaluate a baseline and its compressed variants, compare, write the card."),
-    "gate": ("evalcard.cli.gate", "Judge a run against limits: exit code 0 passes, 1 fails, 3 cannot tell."),
+    "gate": ("evalcard.cli.gate", "Judge a run against limits: exit code 0 passes, 1 fails, 3 or 4 cannot tell."),
     "card": ("evalcard.cli.card", "Write the model cards of a run again."),
     "rescore": ("evalcard.cli.rescore", "Grade the stored answers of a run again, without a model."),
     "tasks": ("evalcard.cli.tasks", "What a task means here, what a model is sent for it, and fetching its data."),
@@ -33,6 +33,15 @@ class LazyGroup(click.Group):
         module = importlib.import_module(COMMANDS[cmd_name][0])
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in (*COMMANDS, "") and not ctx.resilient_parsing and not args[0].startswith("-"):
+            from evalcard.tasks.files.suggest import near
+
+            ctx.fail(f"No such command {args[0]!r}{near(args[0], COMMANDS)}. Commands: {', '.join(COMMANDS)}.")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

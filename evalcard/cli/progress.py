@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -22,12 +23,29 @@ from evalcard.progress import Bar, Progress, Silent
 
 FIRST_LINE_SECONDS = 5.0
 """A step shorter than this says nothing in a log."""
+_SHARE, _SECONDS, _UNITS = 0.05, 10.0, 10
+"""The time left is told from this share of the work on, or after these seconds if so many units are done: the first
+answers of a batch come late, and an estimate from one of them is wrong by a factor of fifty."""
+
+
+def is_telling(done: int, todo: int, seconds: float) -> bool:
+    """Whether what is done of ``todo`` units tells how long the rest will take."""
+    return done > 0 and (done >= _SHARE * todo or (seconds >= _SECONDS and done >= _UNITS))
 
 
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
         return Text(f"{speed:.1f}/s" if speed else "", style="progress.data.speed")
+
+
+class _Left(TimeRemainingColumn):
+    def render(self, task: Task) -> Text:
+        skipped = task.fields["skipped"]
+        told = task.finished or task.total is None or is_telling(
+            round(task.completed - skipped), round(task.total - skipped), task.elapsed or 0.0
+        )  # fmt: skip
+        return super().render(task) if told else Text("-:--:--", style="progress.remaining")
 
 
 class _TerminalBar:
@@ -54,12 +72,14 @@ class TerminalProgress:
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
+            TextColumn("{task.fields[unit]}"),
             _Rate(),
-            TimeRemainingColumn(elapsed_when_finished=True),
+            _Left(elapsed_when_finished=True),
             TextColumn("{task.fields[note]}", style="dim"),
         )
         with RichBars(*columns, console=self._console, transient=True) as bars:
-            yield _TerminalBar(bars, bars.add_task(title, total=total, completed=done, note=""))
+            fields: dict[str, Any] = {"note": "", "unit": unit, "skipped": done}
+            yield _TerminalBar(bars, bars.add_task(title, total=total, completed=done, **fields))
 
     def say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False)
@@ -86,10 +106,11 @@ class _LineBar:
 
     def _line(self, seconds: float) -> str:
         assert self._total is not None, self._title
-        speed = (self._done - self._skipped) / seconds
-        left = (self._total - self._done) / speed if speed else 0.0
-        return (f"{self._title}: {self._done} of {self._total} {self._unit}, {speed:.1f}/s, "
-                f"about {in_words(left)} left")  # fmt: skip
+        done = self._done - self._skipped
+        said = f"{self._title}: {self._done} of {self._total} {self._unit}, {done / seconds:.1f}/s"
+        if not is_telling(done, self._total - self._skipped, seconds):
+            return said
+        return f"{said}, about {in_words((self._total - self._done) * seconds / done)} left"
 
 
 def in_words(seconds: float) -> str:

@@ -31,7 +31,13 @@ def _judges(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     "several times.",
 )
 @click.option("--data-root", type=click.Path(), help="Folder that holds data sets by their Hub ids.")
-@click.option("--trust-task-code", is_flag=True, help="Run Python that lies beside a task file.")
+@click.option("--trust-task-code", is_flag=True, help="Run Python that task files name or lead to.")
+@click.option(
+    "--accept-changed-items",
+    is_flag=True,
+    help="Grade items whose documents changed since they were answered, such as a corrected right answer, by what "
+    "they say now. Counted on the card.",
+)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("results"), help="Results root.")
 @click.option("--json", "as_json", is_flag=True, help="Print what changed as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
@@ -40,6 +46,7 @@ def command(
     judges: dict[str, str],
     data_root: str | None,
     trust_task_code: bool,
+    accept_changed_items: bool,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -54,7 +61,8 @@ def command(
     from evalcard.rescore import rescore
     from evalcard.run import Outcome
 
-    done = rescore(out, run, judges, data_root, trust_task_code, make_progress(quiet or as_json))
+    bars = make_progress(quiet or as_json)
+    done = rescore(out, run, judges, data_root, trust_task_code, bars, accept_changed_items)
     if as_json:
         click.echo(json.dumps(done.summary(), indent=1))
         return 0

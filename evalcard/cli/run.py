@@ -74,7 +74,7 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
 @click.option("--max-model-len", type=click.IntRange(min=2), help="Longest prompt plus answer, in tokens.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="Longest answer, instead of the task's own limit.")
 @click.option("--data-root", type=click.Path(), help="Folder that holds data sets by their Hub ids.")
-@click.option("--trust-task-code", is_flag=True, help="Run Python that lies beside a task file.")
+@click.option("--trust-task-code", is_flag=True, help="Run Python that task files name or lead to.")
 @click.option("--base-model", metavar="ID", help="Hub id of the base model for the card, where models are folders.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of few-shot choice and sampling (default 1234).")
 @click.option("--out", type=click.Path(), help="Results root (default ./results).")

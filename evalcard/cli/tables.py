@@ -1,13 +1,16 @@
 """What a person reads at the end: tables that fit 80 columns."""
 
+import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
+from rich.segment import Segment, Segments
 from rich.table import Table
+from rich.text import Text
 
+from evalcard.card.tables import tasks_of
 from evalcard.results.records import (
     ComparedRow,
     Comparison,
@@ -38,9 +41,9 @@ def print_plan(plan: "Plan", say: Callable[[str], None]) -> None:
 def print_outcome(outcome: "RunOutcome", console: Console | None = None) -> None:
     """The comparison, what is wrong with it, and where the card lies."""
     console = console or Console()
-    console.print(_comparison_table(outcome.run, outcome.comparison))
+    _print_table(_comparison_table(outcome.run, outcome.comparison), console)
     for line in _reasons(outcome.comparison):
-        console.print(line, style="dim", highlight=False)
+        _print_wrapped(Text(line, style="dim"), console)
     _print_findings(outcome.comparison.health, console)
     console.print(f"Card: {outcome.card}", highlight=False, soft_wrap=True, markup=False)
 
@@ -48,7 +51,7 @@ def print_outcome(outcome: "RunOutcome", console: Console | None = None) -> None
 def _comparison_table(run: RunRecord, comparison: Comparison) -> Table:
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
     table.add_column("Task", overflow="fold")
-    table.add_column("Items", justify="right")
+    table.add_column("Items", justify="right", no_wrap=True)
     table.add_column("Model", overflow="fold")
     table.add_column("Score", justify="right", no_wrap=True)
     table.add_column("Recovery %", justify="right", no_wrap=True)
@@ -59,18 +62,27 @@ def _comparison_table(run: RunRecord, comparison: Comparison) -> Table:
     for row in rows:
         is_average = row in comparison.averages
         name = f"{row.category} average" if is_average else row.task
-        table.add_row(escape(name), "" if is_average else str(row.n), "baseline", _score(row.baseline), "", "", "")
+        items = "" if is_average else _items(run, row)
+        table.add_row(escape(name), items, "baseline", _score(row.baseline), "", "", "")
         for one in row.compressed:
             table.add_row("", "", escape(labels.get(one.model, one.model)), *_cells(one))
         table.add_section()
     return table
 
 
+def _items(run: RunRecord, row: ComparedRow) -> str:
+    """``60 x 4`` where each item was answered several times."""
+    repeats = sorted({task.repeats for task in tasks_of(run, row)})
+    return str(row.n) if repeats in ([], [1]) else f"{row.n} x {'/'.join(map(str, repeats))}"
+
+
 def _score(score: ScoreRecord | CompressedScore) -> str:
-    """The score, and below it how many answers are neither right nor wrong."""
+    """The score, and below it pass@k for all samples and how many answers are neither right nor wrong."""
     error = f" ± {100 * score.stderr:.2f}" if score.stderr else ""
     counts = [(score.outcomes.get(ending, 0), ending.replace("_", " ")) for ending in _ENDINGS]
-    return "\n".join([f"{100 * score.score:.2f}{error}", *(f"{count} {word}" for count, word in counts if count)])
+    passes = [f"pass@{len(score.pass_at)} {100 * score.pass_at[-1]:.2f}"] if len(score.pass_at) > 1 else []
+    endings = [f"{count} {word}" for count, word in counts if count]
+    return "\n".join([f"{100 * score.score:.2f}{error}", *passes, *endings])
 
 
 def _cells(one: CompressedScore) -> tuple[str, str, str, str]:
@@ -95,15 +107,34 @@ def _row_name(row: ComparedRow, comparison: Comparison) -> str:
 
 
 def _print_findings(findings: list[Finding], console: Console) -> None:
-    """Findings that ask for the same thing stand together, so that the advice is read once."""
+    """Findings that ask for the same thing stand together, so that the advice is read once, after them."""
     groups: dict[tuple[str, str], list[Finding]] = {}
     for one in findings:
         groups.setdefault((one.severity, one.advice), []).append(one)
     for (severity, advice), group in groups.items():
-        console.print(f"[{_STYLES[severity]}]{severity}:[/] {escape(advice)}", highlight=False)
         for one in group:
-            line = Padding(f"{escape(one.where)}: {escape(one.finding)}", (0, 0, 0, 2))
-            console.print(line, highlight=False)
+            line = Text.assemble((f"{severity}:", _STYLES[severity]), f" {one.where}: {one.finding}")
+            _print_wrapped(line, console)
+        _print_wrapped(Text(f"  {advice}"), console)
+
+
+def _print_wrapped(text: Text, console: Console, indent: str = "  ") -> None:
+    """Lines after the first are indented, and no line ends in blanks."""
+    first, *rest = textwrap.wrap(text.plain, console.width, subsequent_indent=indent, break_on_hyphens=False)
+    # Styles count from the start of the text, which the first line keeps.
+    console.print(Text(first, text.style, spans=text.spans), highlight=False, soft_wrap=True)
+    for line in rest:
+        console.print(Text(line, text.style), highlight=False, soft_wrap=True)
+
+
+def _print_table(table: Table, console: Console) -> None:
+    """As rich draws it, without the blanks that fill its last column."""
+    for line in console.render_lines(table, pad=False):
+        while line and not line[-1].text.strip():
+            line.pop()
+        if line:
+            line[-1] = Segment(line[-1].text.rstrip(), line[-1].style, line[-1].control)
+        console.print(Segments([*line, Segment.line()]), end="", soft_wrap=True)
 
 
 def print_verdict(verdict: "GateVerdict", console: Console | None = None) -> None:
@@ -112,4 +143,4 @@ def print_verdict(verdict: "GateVerdict", console: Console | None = None) -> Non
     style = {"PASS": "bold green", "FAIL": "bold red"}.get(verdict.outcome, "bold yellow")
     console.print(f"[{style}]{verdict.outcome.replace('_', ' ')}[/]")
     for reason in verdict.reasons:
-        console.print(f"  {escape(reason)}", highlight=False)
+        _print_wrapped(Text(f"  {reason}"), console, indent="    ")

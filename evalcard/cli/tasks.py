@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from evalcard.cli.lines import WIDTH, cut, fact, num_tokens, visible
+
 if TYPE_CHECKING:
     from evalcard.results.records import RowRecord
     from evalcard.tasks.data.prefetch import Fetched
     from evalcard.tasks.describe import Described, ShownItem, TaskFacts
     from evalcard.tasks.overview import Listed
 
-_WIDTH = 80
-_LABEL = 11
 _SHOWN = 10
 """Subtasks that are named; --json names all."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What moves a terminal's cursor or changes its state; a prompt may hold any of it."""
 _RULES = {"size": "pooled by size", "mean": "the mean of its tasks"}
 
 
@@ -36,8 +33,9 @@ _RULES = {"size": "pooled by size", "mean": "the mean of its tasks"}
 )
 @click.option("--apply-chat-template", "chat_template", is_flag=True, help="Show prompts as turns (with --tokenizer).")
 @click.option("--num-fewshot", type=click.IntRange(min=0), help="Worked examples in the prompt; default: the task's.")
+@click.option("--system", metavar="TEXT", help="System message or instruction before every prompt.")
 @click.option("--data-root", type=click.Path(), help="Folder that holds data sets by their Hub ids.")
-@click.option("--trust-task-code", is_flag=True, help="Run Python that lies beside a task file.")
+@click.option("--trust-task-code", is_flag=True, help="Run Python that task files name or lead to.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def command(names: str | None, prefetch: str | None, as_json: bool, data_root: str | None, **flags: Any) -> int:
     """Say what the tasks NAME mean here: data, shots, decoding, scoring. No model is loaded.
@@ -88,11 +86,7 @@ def _print(lines: Iterable[str]) -> None:
     """As it is: no markup, no control characters, and what the terminal cannot spell as an escape."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     for line in lines:
-        click.echo(_visible(line).encode(encoding, "backslashreplace").decode(encoding))
-
-
-def _visible(text: str) -> str:
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+        click.echo(visible(line).encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _as_json(found: Any) -> Iterator[str]:
@@ -100,7 +94,7 @@ def _as_json(found: Any) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    return value.model_dump() if hasattr(value, "model_dump") else dataclasses.asdict(value)
+    return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else dataclasses.asdict(value)
 
 
 def _table(listed: "list[Listed]") -> Iterator[str]:
@@ -111,19 +105,19 @@ def _table(listed: "list[Listed]") -> Iterator[str]:
     for name, tasks, shots, items, scored in (header, *rows):
         numbers = "  ".join(cell.rjust(width) for cell, width in zip((tasks, shots, items), widths[1:], strict=True))
         head = f"{name.ljust(widths[0])}  {numbers}  "
-        yield from textwrap.wrap(scored, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+        yield from textwrap.wrap(scored, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
     yield ""
     yield from textwrap.wrap(
         "Items: - where a data set is in no data root. Every task of lm-eval works too (evalcard list), and so does a "
-        "YAML or data file of your own. evalcard tasks NAME says what a name means.", _WIDTH
+        "YAML or data file of your own. evalcard tasks NAME says what a name means.", WIDTH
     )  # fmt: skip
 
 
 def _fetched(one: "Fetched") -> Iterator[str]:
     if one.error:
-        yield from _fact(one.name, f"not there: {one.error}")
+        yield from fact(one.name, f"not there: {one.error}")
     else:
-        yield from _fact(one.name, f"{one.documents} documents; {', '.join(one.places)}")
+        yield from fact(one.name, f"{one.documents} documents; {', '.join(one.places)}")
 
 
 def _lines(described: "Described") -> Iterator[str]:
@@ -131,31 +125,40 @@ def _lines(described: "Described") -> Iterator[str]:
         yield from [""] if number else []
         yield from _row(row, described.of(row))
     for note in described.notes:
-        yield from textwrap.wrap(f"note: {note}", _WIDTH, subsequent_indent="  ")
+        yield from textwrap.wrap(f"note: {note}", WIDTH, subsequent_indent="  ")
+    if described.missing:
+        yield from ["", *textwrap.wrap(f"Documents that are not here: {described.missing}", WIDTH,
+                                       break_long_words=False, break_on_hyphens=False)]  # fmt: skip
     if described.tokenizer:
-        yield from ["", *textwrap.wrap(f"Tokens are those of the tokenizer of {described.tokenizer}.", _WIDTH)]
+        yield from ["", *textwrap.wrap(f"Tokens are those of the tokenizer of {described.tokenizer}.", WIDTH)]
     for item in described.items:
         yield ""
         yield from _item(item)
 
 
 def _row(row: "RowRecord", tasks: "list[TaskFacts]") -> Iterator[str]:
-    total = sum(task.documents for task in tasks)
+    known = [task.documents for task in tasks if task.documents is not None]
     if len(tasks) == 1:
         yield f"{row.name} ({tasks[0].source}, version {tasks[0].version})"
     else:
         yield f"{row.name}: {len(tasks)} tasks, {_RULES.get(row.rule, row.rule)}"
-        shown = ", ".join(f"{task.name} ({task.documents})" for task in tasks[:_SHOWN])
-        yield from _fact("tasks", shown + (f", and {len(tasks) - _SHOWN} more" if len(tasks) > _SHOWN else ""))
-    yield from _fact("documents", f"{total} of {_each(_dataset(task) for task in tasks)}")
-    yield from _fact("at", _where([task.place for task in tasks]))
-    yield from _fact("shots", _each(str(task.num_fewshot) for task in tasks))
-    yield from _fact("answers", _each(_answers(task) for task in tasks))
+        counts = ["" if task.documents is None else f" ({task.documents})" for task in tasks]
+        shown = ", ".join(f"{task.name}{count}" for task, count in zip(tasks[:_SHOWN], counts, strict=False))
+        yield from fact("tasks", shown + (f", and {len(tasks) - _SHOWN} more" if len(tasks) > _SHOWN else ""))
+    of = _each(_dataset(task) for task in tasks)
+    if len(known) == len(tasks):
+        yield from fact("documents", f"{sum(known)} of {of}")
+        yield from fact("at", _where([task.place for task in tasks]))
+    else:
+        yield from fact("documents", f"not here: {of}")
+    yield from fact("shots", _each(str(task.num_fewshot) for task in tasks))
+    yield from fact("answers", _each(_answers(task) for task in tasks))
     stops = _each(", ".join(map(json.dumps, task.stop_strings)) or "none of its own" for task in tasks)
-    yield from _fact("stop at", stops) if any(task.max_tokens for task in tasks) else []
-    yield from _fact("scored by", _each(_scored(task) for task in tasks))
-    yield from _fact("category", _each(task.category for task in tasks))
-    yield from _fact("guessing", _each(f"{100 * task.chance:.4g} %" for task in tasks))
+    yield from fact("stop at", stops) if any(task.max_tokens for task in tasks) else []
+    yield from fact("scored by", _each(_scored(task) for task in tasks))
+    yield from fact("category", _each(task.category for task in tasks))
+    chances = [task.chance for task in tasks if task.chance is not None]
+    yield from fact("guessing", _each(f"{100 * one:.4g} %" for one in chances)) if chances else []
 
 
 def _each(values: Iterable[str]) -> str:
@@ -178,43 +181,25 @@ def _where(places: Sequence[str | None]) -> str:
 
 
 def _answers(task: "TaskFacts") -> str:
-    text = task.answers + (f", at most {task.max_tokens} tokens" if task.max_tokens else "")
+    text = task.answers + (f", at most {num_tokens(task.max_tokens)}" if task.max_tokens else "")
     return text + (f", {task.repeats} samples each" if task.repeats > 1 else "")
 
 
 def _scored(task: "TaskFacts") -> str:
     if task.judge:
         return f"judge {task.judge} ({task.metric})"
-    return f"{task.metric}, filter {task.filter}" if task.max_tokens else task.metric
+    also = f" (also graded: {', '.join(task.other_filters)})" if task.other_filters else ""
+    return f"{task.metric}, filter {task.filter}{also}" if task.max_tokens else task.metric
 
 
 def _item(item: "ShownItem") -> Iterator[str]:
-    yield f"--- {item.task}, item {item.item_id}: {item.prompt_tokens} prompt tokens ---"
+    yield f"--- {item.task}, item {item.item_id}: {num_tokens(item.prompt_tokens, 'prompt ')} ---"
     for line in item.prompt.split("\n"):
-        for part, text in enumerate(_cut(_visible(line), _WIDTH - 4)):
+        for part, text in enumerate(cut(visible(line), WIDTH - 4)):
             yield ("  : " if part else "  | ") + text
     for choice, tokens in zip(item.choices, item.choice_tokens, strict=True):
-        yield from _fact("choice", f"{json.dumps(choice, ensure_ascii=False)} ({tokens} tokens)")
+        yield from fact("choice", f"{json.dumps(choice, ensure_ascii=False)} ({num_tokens(tokens)})")
     if item.max_tokens is not None:
         stops = ", ".join(json.dumps(text, ensure_ascii=False) for text in item.stop_strings)
-        yield from _fact("answer", f"at most {item.max_tokens} tokens; stop at {stops or 'nothing of its own'}")
-    yield from _fact("gold", " or ".join(json.dumps(gold, ensure_ascii=False) for gold in item.golds))
-
-
-def _cut(line: str, width: int) -> list[str]:
-    """Pieces of a line, nothing left out; broken at a blank where there is one."""
-    pieces = []
-    while len(line) > width:
-        at = line.rfind(" ", 1, width) + 1 or width
-        pieces.append(line[:at])
-        line = line[at:]
-    return [*pieces, line]
-
-
-def _fact(label: str, text: str) -> list[str]:
-    indent = " " * (_LABEL + 2)
-    head = f"  {label.ljust(_LABEL)}"
-    head += "" if len(head) <= len(indent) else " "
-    return textwrap.wrap(
-        _visible(text), _WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False
-    ) or [head]
+        yield from fact("answer", f"at most {num_tokens(item.max_tokens)}; stop at {stops or 'nothing of its own'}")
+    yield from fact("gold", " or ".join(json.dumps(gold, ensure_ascii=False) for gold in item.golds))

@@ -53,7 +53,7 @@ def _average_of(model: ModelRecord, rows: Sequence[RowScores]) -> CompressedScor
 def _recovery_of_average(model: ModelRecord, rows: Sequence[RowScores]) -> Recovered:
     undefined = [row.record.name for row in rows if row.compressed[model.slug].recovered.value is None]
     if undefined:
-        return Recovered(None, f"there is none for {', '.join(undefined)}")
+        return Recovered(None, f"there is no recovery for {', '.join(undefined)}")
     baseline = plain_mean([row.baseline.score for row in rows])
     compressed = plain_mean([row.compressed[model.slug].score.score for row in rows])
     return recover(baseline, compressed, rows[0].higher_is_better)

@@ -108,14 +108,18 @@ def _of_prompts(run: RunRecord, answers: Mapping[str, Mapping[str, Answers]]) ->
 
 
 def _of_run(run: RunRecord, tasks: Mapping[str, TaskRecord]) -> Iterator[Finding]:
-    """Subsets, and a model that was compared with itself."""
+    """Subsets, documents that changed since they were answered, and a model that was compared with itself."""
     for record in run.rows:
         selected = sum(tasks[name].items_selected for name in record.tasks)
-        total = sum(tasks[name].items_total for name in record.tasks)
+        total = record.total(tasks[name] for name in record.tasks)
         if selected < total:
             how = " / ".join(dict.fromkeys(tasks[name].selection for name in record.tasks))
             text = f"A subset of {selected} of {total} items was evaluated ({how})."
             yield Finding(finding=text, severity="note", where=record.name, advice=_SUBSET)
+    for name, changed in (run.rescored.changed_items if run.rescored else {}).items():
+        part = f"{len(changed)} of {tasks[name].items_selected}"
+        text = f"The documents of {part} items changed after they were answered; what they say now is what counts."
+        yield Finding(finding=text, severity="note", where=name, advice=_CHANGED)
     baseline = run.models[0]
     for model in run.models[1:]:
         same = (model.weights_digest, model.scheme) == (baseline.weights_digest, baseline.scheme)
@@ -137,4 +141,5 @@ _SHOTS = "The others would not have fitted; scores with all examples are other s
 _WEAK = "Use an easier task or more items; a ratio over such a baseline says nothing."
 _ERRORS = "On a task this easy look at the errors as well as at recovery."
 _SUBSET = "Do not set it beside scores of the full task."
+_CHANGED = "Make sure that only right answers were corrected: what was said to another question proves nothing."
 _ITSELF = "Check that the compressed model is the one you meant."

@@ -31,6 +31,8 @@ class RowScore:
     """Items."""
     right: Fraction
     """Sum of the item scores: how many items' worth the model has right."""
+    answers: tuple[Fraction, int] | None = None
+    """(right, all) answers where items were answered several times; None where there is one answer to each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,9 @@ def score_row(rule: Rule, tasks: Sequence[Values]) -> RowScore | None:
     n = sum(map(len, pools))
     right = sum((sum(pool, Fraction(0)) for pool in pools), Fraction(0))
     score = plain_mean([plain_mean(pool) for pool in pools])
-    return RowScore(score, mean_stderr([standard_error(pool) for pool in pools]), n, right)
+    values = [value for task in tasks for value in task.values()]
+    answers = (sum(values, Fraction(0)), len(values)) if len(values) > n else None
+    return RowScore(score, mean_stderr([standard_error(pool) for pool in pools]), n, right, answers)
 
 
 def plain_mean(values: Sequence[Fraction]) -> Fraction:
@@ -102,8 +106,16 @@ def baseline_fault(baseline: RowScore, chance: float, higher_is_better: bool) ->
         figures = f"{100 * score:.2f} % on {baseline.n} items, chance {100 * chance:.2f} %"
         return f"the baseline is not shown to be above chance ({figures})"
     if baseline.right < MIN_RIGHT:
-        return f"the baseline has only {float(baseline.right):g} of {baseline.n} items right, fewer than {MIN_RIGHT}"
+        return _too_few(baseline)
     return None
+
+
+def _too_few(baseline: RowScore) -> str:
+    """Counted in what was graded: several answers to an item make fractions of it right."""
+    if baseline.answers is None:
+        return f"the baseline has only {float(baseline.right):g} of {baseline.n} items right, fewer than {MIN_RIGHT}"
+    right, answers = baseline.answers
+    return f"the baseline has only {float(right):g} of {answers} answers right, fewer than {MIN_RIGHT} items' worth"
 
 
 def recover(baseline: Fraction, compressed: Fraction, higher_is_better: bool) -> Recovered:

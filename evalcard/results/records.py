@@ -1,5 +1,6 @@
 """What a run stores: strict, versioned records. Fractions everywhere; None means not measured and is never 0."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -142,6 +143,12 @@ class RowRecord(Record):
     """Leaf tasks whose items are pooled in this row."""
     rule: Literal["task", "size", "mean"]
     """task: one task; size: every item weighs the same; mean: every leaf task weighs the same."""
+    items_total: int | None = None
+    """Items of the whole row where leaf tasks without a selected item left it; None where all are in ``tasks``."""
+
+    def total(self, tasks: Iterable[TaskRecord]) -> int:
+        """Items of the whole row, of which a subset may have been evaluated; ``tasks`` are its leaf tasks."""
+        return sum(task.items_total for task in tasks) if self.items_total is None else self.items_total
 
 
 class ModelRecord(Record):
@@ -189,6 +196,17 @@ class ProgressRecord(Record):
     """Time spent on the task in the last attempt that computed something."""
 
 
+class RescoreRecord(Record):
+    """How the answers of a finished run were graded again, where that is not as the run's own command grades them."""
+
+    command: list[str]
+    """The ``evalcard rescore`` that makes the same verdicts."""
+    judges: dict[str, str]
+    """Row or task -> the judge that was asked for; the other tasks are graded as they define it."""
+    changed_items: dict[str, list[ItemId]]
+    """Task -> items that were graded by documents which had changed since they were answered."""
+
+
 class RunRecord(Record):
     """run.json: everything about the run but its answers."""
 
@@ -214,6 +232,8 @@ class RunRecord(Record):
     command: list[str]
     git: dict[str, str | bool] | None
     """Commit and dirty flag of the working folder, where it is a git checkout."""
+    rescored: RescoreRecord | None = None
+    """None where the verdicts are those that the run's own command gives."""
 
 
 class MetricScore(Record):

@@ -27,7 +27,8 @@ class TaskFacts:
     source: str
     """evalcard, lm_eval or file."""
     version: str
-    documents: int
+    documents: int | None
+    """None where they are not here."""
     dataset: str | None
     """Hub id, or the data file's name."""
     subset: str | None
@@ -43,11 +44,14 @@ class TaskFacts:
     repeats: int
     metric: str
     filter: str
+    other_filters: tuple[str, ...]
+    """Those that grade the answers too; the score is by ``filter``."""
     judge: str | None
     """What compares answers with golds; None where the task's own filters and metrics do."""
     higher_is_better: bool
     category: str
-    chance: float
+    chance: float | None
+    """None where only the documents tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class Described:
     items: tuple[ShownItem, ...] = ()
     tokenizer: str | None = None
     """Whose tokens are counted; None where no item is shown."""
+    missing: str | None = None
+    """Which documents are not here and what to do; what their tasks' files say is described without them."""
 
     def of(self, row: RowRecord) -> list[TaskFacts]:
         """The leaf tasks of a row."""
@@ -89,6 +95,7 @@ def describe(
     tokenizer: str | None = None,
     chat_template: bool = False,
     num_fewshot: int | None = None,
+    system: str | None = None,
     data_root: str | None = None,
     trust_task_code: bool = False,
 ) -> Described:
@@ -96,18 +103,26 @@ def describe(
 
     names: as for ``--tasks``, several in one text parted by commas.
     tokenizer: a folder or Hub id; the demo model's where there is none. Raises UserError for all that a run would
-    refuse before it loads weights, except prompts that are too long for a model.
+    refuse before it loads weights, except prompts that are too long for a model and, without ``check``, documents that
+    are not here.
     """
+    from evalcard.tasks.data.roots import MissingData
+    from evalcard.tasks.outline import outline
     from evalcard.tasks.prepare import prepare_tasks
 
     if chat_template and tokenizer is None:
         raise UserError("--apply-chat-template shows a model's own template: name the model with --tokenizer DIR.")
     spec = make_spec(
         {"baseline": DEMO, "tasks": list(names), "num_fewshot": num_fewshot, "data_root": data_root,
-         "trust_task_code": trust_task_code, "chat_template": chat_template}
+         "trust_task_code": trust_task_code, "chat_template": chat_template, "system": system}
     )  # fmt: skip
-    tasks, rows, notes = prepare_tasks(spec)
-    facts = tuple(_facts(task, spec) for task in tasks)
+    try:
+        tasks, rows, notes = prepare_tasks(spec)
+    except MissingData:
+        if check:
+            raise
+        return outline(spec)
+    facts = tuple(facts_of(task, spec) for task in tasks)
     if not check:
         return Described(tuple(rows), facts, tuple(notes))
     loaded = _tokenizer(tokenizer, spec)
@@ -116,7 +131,7 @@ def describe(
     return Described(tuple(rows), facts, tuple(dict.fromkeys(notes)), tuple(shown), whose)
 
 
-def _facts(task: "PreparedTask", spec: RunSpec) -> TaskFacts:
+def facts_of(task: "PreparedTask", spec: RunSpec) -> TaskFacts:
     from evalcard.tasks.data.roots import place_of
     from evalcard.tasks.own.documents import Documents
     from evalcard.tasks.prompts.decoding import decoding_of, in_words, repeats_of, with_flags
@@ -143,6 +158,7 @@ def _facts(task: "PreparedTask", spec: RunSpec) -> TaskFacts:
         repeats=repeats,
         metric=record.metric,
         filter=record.filter,
+        other_filters=() if record.judge else tuple(one for one in inner.filters if one != record.filter),
         judge=record.judge,
         higher_is_better=record.higher_is_better,
         category=record.category,

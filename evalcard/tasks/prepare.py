@@ -17,14 +17,15 @@ from evalcard.tasks.data.roots import data_roots
 from evalcard.tasks.files.select import select
 from evalcard.tasks.harness import HarnessTask
 from evalcard.tasks.judges.thinking import opens_thinking
+from evalcard.tasks.notes import gather, without_items
+from evalcard.tasks.own.documents import Documents
 from evalcard.tasks.prompts.decoding import in_words
 from evalcard.tasks.prompts.encode import Limits
 from evalcard.tasks.prompts.items import items_of
-from evalcard.tasks.prompts.selection import Selection, select_items
+from evalcard.tasks.prompts.lengths import LongPrompts, join_long
+from evalcard.tasks.prompts.selection import Selection, select_items, with_items
 from evalcard.tasks.prompts.tokenizer import TEMPLATE_DATE, Tokenizer, shared_tokenizer, tokenizer_source
 from evalcard.tasks.scoring import Scoring, judge_of, scoring_of
-
-_SHOWN_TASKS = 3
 
 
 @dataclass(frozen=True)
@@ -82,17 +83,18 @@ def prepare_tasks(
     chosen = select_items({task.name: len(task.docs) for task in built.tasks}, built.rows, limit=spec.limit,
                           limit_per_subtask=spec.limit_per_subtask, seed=spec.seed)  # fmt: skip
     notes = [*built.notes, *chosen.notes]
-    prepared = []
+    prepared, empty = [], []
     with bars.step("Reading tasks", total=len(built.tasks), unit="tasks") as bar:
         for task in built.tasks:
             selection = chosen.by_task[task.name]
             if selection.positions or not task.docs:
                 prepared.append(_prepare_task(task, selection, spec, notes))
             else:
-                notes.append(f"{task.name}: none of its items is in the subset")
+                empty.append(task)
             bar.advance()
-    names = {task.name for task in prepared}
-    rows = [row.model_copy(update={"tasks": [name for name in row.tasks if name in names]}) for row in built.rows]
+    notes += without_items([task.name for task in empty])
+    sizes = {task.name: len(task.docs) for task in built.tasks}
+    rows = [with_items(row, sizes, {task.name for task in empty}) for row in built.rows]
     return prepared, [row for row in rows if row.tasks], gather(notes)
 
 
@@ -102,6 +104,8 @@ def _prepare_task(task: HarnessTask, selection: Selection, spec: RunSpec, notes:
     scoring = scoring_of(task, selection.positions)
     check_grading(task, scoring, selection.positions)
     notes += ([note] if note else []) + list(scoring.notes)
+    if task.num_fewshot and isinstance(getattr(task.task.config, "custom_dataset", None), Documents):
+        notes.append(f"{task.name}: the worked examples come from the evaluated file itself, with their answers")
     return PreparedTask(_record(task, scoring, spec, selection), scoring, task, selection.positions)
 
 
@@ -120,12 +124,19 @@ def prepare(spec: RunSpec, progress: Progress | None = None) -> Prepared:
         notes.append(f"the models end answers with different tokens; all of {list(stop_ids)} end the answers of each")
     limits = Limits(_max_model_len(spec, distinct), spec.max_new_tokens)
     items: dict[str, tuple[Item, ...]] = {}
+    too_long: list[LongPrompts] = []
     with _without_collector(), bars.step("Building prompts", total=len(tasks), unit="tasks") as bar:
         for task in tasks:
-            made = items_of(task.task, task.positions, spec, distinct, stop_ids, limits.max_model_len)
-            items[task.name] = made.items
-            notes += made.notes
+            try:
+                made = items_of(task.task, task.positions, spec, distinct, stop_ids, limits.max_model_len)
+            except LongPrompts as error:
+                too_long.append(error)
+            else:
+                items[task.name] = made.items
+                notes += made.notes
             bar.advance()
+    if too_long:
+        raise join_long(too_long)
     notes += [f"{one.name}: its chat template refuses a system turn, which was left out" for one in distinct
               if one.dropped_system]  # fmt: skip
     notes += [f"{one.name}: {said}" for one in distinct if (said := one.bos_note)]
@@ -144,20 +155,6 @@ def _without_collector() -> Iterator[None]:
         yield
     finally:
         restore()
-
-
-def gather(notes: Sequence[str]) -> list[str]:
-    """Notes ``<task>: <text>`` with one text become one note: a group may have dozens of tasks."""
-    tasks: dict[str, list[str]] = {}
-    for note in dict.fromkeys(notes):
-        task, colon, text = note.partition(": ")
-        tasks.setdefault(text if colon else note, []).append(task if colon else "")
-    gathered = []
-    for text, names in tasks.items():
-        more = f" and {len(names) - _SHOWN_TASKS} more" if len(names) > _SHOWN_TASKS else ""
-        shown = ", ".join(names[:_SHOWN_TASKS]) + more
-        gathered.append(f"{shown}: {text}" if shown else text)
-    return gathered
 
 
 def _tokenizers(spec: RunSpec) -> dict[tuple[str, str | None], Tokenizer]:

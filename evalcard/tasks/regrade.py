@@ -1,7 +1,9 @@
 """The tasks of a stored run, ready to grade its answers again: by another judge, on the documents they were given."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from pathlib import Path
 
 from evalcard.errors import UserError
 from evalcard.progress import Progress
@@ -13,6 +15,8 @@ from evalcard.tasks.prepare import PreparedTask, prepare_tasks
 from evalcard.tasks.prompts.encode import hash_document
 from evalcard.tasks.scoring import judge_of, scoring_of
 
+_FILE = re.compile(r"(.+?\.(?:ya?ml|jsonl?|csv|tsv|parquet))(?::.*)?", re.DOTALL | re.IGNORECASE)
+"""A task that was asked for by its file, with or without a judge behind it."""
 _SHOWN = 5
 """Items that a message names."""
 
@@ -28,7 +32,9 @@ def prepare_stored(
     if not run.models:
         raise UserError(f"the run {run.name} has no model whose answers are complete. Give its `evalcard run` command.")
     by_task = _judges_by_task(run, judges)
-    found, _, notes = prepare_tasks(_spec_of(run, data_root, trust_task_code), bars)
+    spec = _spec_of(run, data_root, trust_task_code)
+    _refuse_moved(run, spec)
+    found, _, notes = prepare_tasks(spec, bars)
     for note in notes:
         bars.say(note)
     tasks = {task.name: task for task in found}
@@ -47,6 +53,18 @@ def _spec_of(run: RunRecord, data_root: str | None, trust_task_code: bool) -> Ru
     if data_root is not None:
         resolved["data_root"] = data_root
     return make_spec(resolved, origin=f"run.json of {run.name}")
+
+
+def _refuse_moved(run: RunRecord, spec: RunSpec) -> None:
+    """A file's name is stored as it was given, so from another folder it leads elsewhere."""
+    for name in spec.tasks:
+        match = _FILE.fullmatch(name)
+        path = Path(match[1]).expanduser() if match else None
+        if path is not None and not path.exists() and not Path(name).expanduser().exists():
+            raise UserError(
+                f"the run {run.name} was made with the file {path}, which is not there any more; it was looked for at "
+                f"{path.absolute()}. Put it back, or give the command in the folder where the run was made."
+            )
 
 
 def _judges_by_task(run: RunRecord, judges: Mapping[str, str]) -> dict[str, Judge]:
@@ -73,26 +91,45 @@ def _with_judge(task: PreparedTask, judge: Judge) -> PreparedTask:
     return replace(task, scoring=scoring_of(task.task, task.positions))
 
 
-def check_stored(task: PreparedTask, samples: Iterable[Sample]) -> None:
-    """Raise UserError where answers were given to other documents, or no answer could be right by the judge."""
+def check_stored(task: PreparedTask, samples: Iterable[Sample], accept_changed: bool = False) -> list[ItemId]:
+    """Raise UserError where answers were given to other documents, or no answer could be right by the judge.
+
+    With accept_changed a document may say something else than when it was answered; returns the items it holds for.
+    """
     answered = {(sample.item_id, sample.item_hash) for sample in samples}
-    _refuse_changed(task, answered)
+    changed = _changed(task, answered, accept_changed)
     judge = judge_of(task.task)
     if judge is not None:
         _refuse_golds(task, judge, sorted({task.task.position(item_id) for item_id, _ in answered}))
+    return changed
 
 
-def _refuse_changed(task: PreparedTask, answered: Set[tuple[ItemId, str]]) -> None:
-    """An old answer must not be held against another question."""
+def _changed(task: PreparedTask, answered: Set[tuple[ItemId, str]], accept: bool) -> list[ItemId]:
+    """Items whose documents changed; an old answer must not be held against another question, unless one says so."""
     now = dict(zip(task.task.item_ids, task.task.docs, strict=True))
     hashes = {item_id: hash_document(now[item_id]) for item_id, _ in answered if item_id in now}
     changed = {item_id for item_id, stored in answered if hashes.get(item_id) != stored}
-    if changed:
+    if not changed:
+        return []
+    of_all = f"task {task.name}: {len(changed)} of the {len({item_id for item_id, _ in answered})} items that were"
+    other_data = "Give the data the run was made with (--data-root), or evaluate again with `evalcard run`."
+    listed = _listed(sorted(changed, key=str))
+    # What is gone, or stands at another item's place now, is no corrected answer.
+    unchanged = hashes.keys() - changed
+    others = {hash_document(doc) for item_id, doc in now.items() if item_id not in unchanged}
+    gone = {item_id for item_id, stored in answered if item_id in changed and (item_id not in now or stored in others)}
+    if gone:
         raise UserError(
-            f"task {task.name}: {len(changed)} of the {len({item_id for item_id, _ in answered})} items that were "
-            f"answered have changed since or are not there any more: {_listed(sorted(changed, key=str))}. Give the "
-            "data the run was made with (--data-root), or evaluate again with `evalcard run`."
+            f"{of_all} answered have changed since or are not there any more: {listed}. {other_data} "
+            "--accept-changed-items takes documents that were corrected in their place, not those that were moved or "
+            f"removed, such as {_listed(sorted(gone, key=str))}."
         )
+    if not accept:
+        raise UserError(
+            f"{of_all} answered have changed since: {listed}. {other_data} Where only right answers were corrected, "
+            "--accept-changed-items grades by what the documents say now."
+        )
+    return [item_id for item_id in task.task.item_ids if item_id in changed]
 
 
 def _refuse_golds(task: PreparedTask, judge: Judge, positions: Sequence[int]) -> None:

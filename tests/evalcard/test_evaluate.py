@@ -9,6 +9,7 @@ import pytest
 
 from evalcard.backends.backend import ChoiceAnswer, Identity, ItemAnswer
 from evalcard.evaluate import evaluate
+from evalcard.progress import Silent
 from evalcard.results.index import AnswerIndex
 from evalcard.results.store import RunFolder
 from evalcard.samples import answer_of, make_sample, prompt_tokens, sample_key
@@ -56,6 +57,22 @@ def test_a_whole_run(run: Callable, fake_backend: Callable, folder: RunFolder, p
     assert list(folder.journal("m", "toy_shapes").read().values())[::-1] == list(found.samples["toy_shapes"])
     assert {(p.task, p.expected, p.done, p.reused) for p in found.progress} == {
         ("toy_colours", 5, 5, 0), ("toy_shapes", 9, 9, 0), ("toy_sums", 12, 12, 0)}  # fmt: skip
+
+
+@pytest.mark.parametrize(("repeats", "unit"), [(None, "items"), (3, "answers")])
+def test_progress_counts_answers_where_items_have_several(
+    run: Callable, fake_backend: Callable, spec: Any, repeats: int | None, unit: str
+):
+    asked = spec.model_copy(update={"repeats": repeats, "temperature": repeats and 0.6})
+    steps: list[tuple[int | None, str]] = []
+
+    class Steps(Silent):
+        def step(self, title: str, total: int | None = None, done: int = 0, unit: str = "items") -> Any:
+            steps.append((total, unit))
+            return super().step(title, total, done, unit)
+
+    run(fake_backend(), spec=asked, prepared=prepare(asked), progress=Steps())
+    assert steps[0] == (14 + 12 * (repeats or 1), unit)
 
 
 def test_the_models_record(run: Callable, fake_backend: Callable, spec: Any, prepared: Prepared):

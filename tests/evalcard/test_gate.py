@@ -200,3 +200,19 @@ def test_a_verdict_stands_as_long_as_what_it_judged():
     assert keep_verdict(judged, first) == judged and judged.verdict is not None
     other = comparison(row("arc", Fraction(3, 4), small=Fraction(73, 100)))
     assert keep_verdict(judged, other) == other and other.verdict is None
+
+
+def test_each_reason_is_given_once():
+    """The rows of both models and the finding on their baseline all say the same."""
+    fault = Finding(finding="No recovery: the baseline scores 0.", severity="blocker", where="t", advice="Look.")
+    judged = judge(comparison(row("t", Fraction(1, 2), a=None, b=None), health=(fault, finding("blocker"))), GateSpec())
+    assert judged.reasons == ["t, a, b: no recovery: the baseline scores 0.", "here: Something is odd."]
+    assert [model.reasons for model in judged.models] == [["here: Something is odd."]] * 2
+    assert [model.rows[0].reason for model in judged.models] == ["no recovery: the baseline scores 0"] * 2
+    assert outcome(judged) == ("CANNOT_JUDGE", 4)
+
+
+def test_a_blocker_that_says_more_than_its_row_stays():
+    fault = Finding(finding="No recovery: the baseline scores 0.", severity="blocker", where="u", advice="Look.")
+    judged = judge(comparison(row("t", Fraction(1, 2), a=None), health=(fault,)), GateSpec())
+    assert judged.reasons == ["t, a: no recovery: the baseline scores 0.", "u: No recovery: the baseline scores 0."]

@@ -175,6 +175,37 @@ class TestAnotherJudge:
         again(stored)
         assert contents(stored) == before
 
+    def test_is_recorded_until_the_tasks_own_grading_is_back(self, stored: Path):
+        done = again(stored, ("toy_sums", "number"))
+        assert done.run.rescored.judges == {"toy_sums": "number"} and done.run.rescored.changed_items == {}
+        assert json.loads((stored / "run.json").read_text())["rescored"]["command"] == [
+            "evalcard", "rescore", stored.name, "--judge", "toy_sums=number"
+        ]  # fmt: skip
+        card = (stored / "README.md").read_text(encoding="utf-8")
+        assert f"evalcard rescore {stored.name} \\\n    --judge toy_sums=number\n```" in card
+        assert "graded the stored answers again, without a model: `toy_sums` by the judge `number`." in card
+        assert again(stored).run.rescored is None
+        assert "evalcard rescore" not in (stored / "README.md").read_text(encoding="utf-8")
+
+    def test_the_same_run_again_goes_back_to_the_tasks_own_grading(
+        self, make_run: Callable[..., Path], toys: Any, tmp_path: Path
+    ):
+        folder = make_run(tmp_path, toys.path("toy_sums"))
+        before = contents(folder)["comparison.json"]
+        again(folder, ("toy_sums", "number"))
+        assert make_run(tmp_path, toys.path("toy_sums")) == folder
+        assert json.loads((folder / "run.json").read_text())["rescored"] is None
+        assert contents(folder)["comparison.json"] == before
+        assert "evalcard rescore" not in (folder / "README.md").read_text(encoding="utf-8")
+
+    def test_that_says_the_same_alarms_nobody(self, make_run: Callable[..., Path], tmp_path: Path):
+        path = tmp_path / "sums.jsonl"
+        rows = [{"question": f"What is {40 + i} plus {43 + i}?", "answer": 83 + 2 * i} for i in range(8)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        folder = make_run(tmp_path / "results", f"{path}:number")
+        done = again(folder, ("sums", r"regex=(\d+)"))
+        assert done.lines()[0] == f"{folder.name}: 16 answers graded again, same outcomes under another judge"
+
     def test_the_gates_word_is_dropped(self, stored: Path):
         gate_run(stored.parent, stored.name, GateSpec(min_recovery=10))
         done = again(stored, ("toy_sums", "number"))
@@ -246,6 +277,57 @@ class TestChangedDocuments:
         path.write_text("\n".join(path.read_text().splitlines()[:-2]) + "\n")
         with pytest.raises(UserError, match="2 of the 12 items .*: 10, 11"):
             again(stored, data_root=str(data))
+
+    def test_are_graded_by_what_they_say_now_where_that_is_accepted(self, stored: Path, data: Path):
+        path = data / "toy" / "sums" / "test.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        for position in (4, 7):
+            rows[position]["answer"] = rows[position]["answer"].replace(str(83 + 2 * position), "1")
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        before = contents(stored)
+        with pytest.raises(UserError, match="2 of the 12 items .*: 4, 7.* --accept-changed-items grades by"):
+            again(stored, data_root=str(data))
+        assert contents(stored) == before
+        done = again(stored, data_root=str(data), accept_changed_items=True)
+        assert done.run.rescored.changed_items == done.summary()["changed_items"] == {"toy_sums": [4, 7]}
+        assert done.run.rescored.command[-1] == "--accept-changed-items"
+        moved = [one.changed for one in done.changes if one.num_changed]
+        assert moved == [{("correct", "wrong"): 2}, {("correct", "wrong"): 2}]
+        card = (stored / "README.md").read_text(encoding="utf-8")
+        assert "toy_sums: The documents of 2 of 12 items changed after they were answered;" in card
+        assert "2 items of `toy_sums` were graded by documents that had changed since they were answered." in card
+        assert again(stored).run.rescored is None and contents(stored) == before
+
+    def test_accepting_changes_nothing_where_nothing_changed(self, stored: Path):
+        before = contents(stored)
+        assert again(stored, accept_changed_items=True).run.rescored is None and contents(stored) == before
+
+    def test_are_never_accepted_where_others_stand_in_their_place(self, stored: Path, data: Path):
+        """A row taken out in front moves every question to another place."""
+        path = data / "toy" / "sums" / "test.jsonl"
+        lines = path.read_text().splitlines()
+        for kept in (lines[1:], lines[:-2], [*lines[1:], lines[0]]):
+            path.write_text("\n".join(kept) + "\n")
+            with pytest.raises(UserError, match="not those that were moved or removed, such as"):
+                again(stored, data_root=str(data), accept_changed_items=True)
+
+
+def test_a_data_file_that_was_moved_is_said_with_the_place_it_was_looked_for(
+    make_run: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "made").mkdir()
+    monkeypatch.chdir(tmp_path / "made")
+    Path("sums.jsonl").write_text(
+        "".join(json.dumps({"question": f"What is {40 + i} plus {43 + i}?", "answer": 83 + 2 * i}) + "\n"
+                for i in range(8))
+    )  # fmt: skip
+    folder = make_run(tmp_path / "results", "sums.jsonl:number")
+    assert [one.num_changed for one in again(folder).changes] == [0, 0]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as error:
+        again(folder)
+    said = str(error.value)
+    assert f"looked for at {tmp_path / 'sums.jsonl'}. " in said and "the folder where the run was made" in said
 
 
 class TestIncompleteRuns:
@@ -327,3 +409,48 @@ def test_the_command(stored: Path, capsys: pytest.CaptureFixture[str]):
     assert invoke(["rescore", *where, "--judge", "toy_sums"]) == 2
     assert "TASK=JUDGE" in capsys.readouterr().err
     assert invoke(["rescore", "no-such-run", "--out", str(stored.parent)]) == 2
+
+
+class TestEditedJournals:
+    """Verdicts are only made of answers that are the run's own and all there."""
+
+    def journal(self, folder: Path) -> Path:
+        return sorted((folder / "samples").glob("*/toy_sums.jsonl"))[0]
+
+    def edit(self, folder: Path, place: int, **changes: Any) -> Path:
+        path = self.journal(folder)
+        lines = path.read_text().splitlines()
+        lines[place] = json.dumps(json.loads(lines[place]) | changes)
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    @pytest.mark.parametrize(
+        ("changes", "says"),
+        [({"text": None}, "must have a text and no choices; got text null"),
+         ({"repeat": 7}, "repeat 7: the run has the repeats 0 to 0"),
+         ({"task": "other"}, "is one to the task other, not toy_sums")],
+    )  # fmt: skip
+    def test_a_line_that_is_no_answer_of_the_run(self, stored: Path, changes: dict[str, Any], says: str):
+        path = self.edit(stored, 3, **changes)
+        before = contents(stored)
+        with pytest.raises(UserError) as error:
+            again(stored)
+        assert f"{path}, line 4: " in str(error.value) and says in str(error.value)
+        assert contents(stored) == before
+
+    def test_an_item_that_was_not_selected(self, make_run: Callable[..., Path], toys: Any, tmp_path: Path):
+        folder = make_run(tmp_path, toys.path("toy_sums"), limit_per_subtask=3)
+        whole = make_run(tmp_path / "whole", toys.path("toy_sums"))
+        line = next(one for one in self.journal(whole).read_text().splitlines() if json.loads(one)["item_id"] == 9)
+        with self.journal(folder).open("a") as file:
+            file.write(line + "\n")
+        with pytest.raises(UserError, match="line 4: the answer to item 9, repeat 0: that item is not part of the run"):
+            again(folder)
+
+    def test_lost_lines_of_a_finished_run(self, stored: Path):
+        path = self.journal(stored)
+        path.write_text("\n".join(path.read_text().splitlines()[:-2]) + "\n")
+        before = contents(stored)
+        with pytest.raises(UserError, match=r"holds 10 of the 12 answers of the finished run .*: evalcard run"):
+            again(stored)
+        assert contents(stored) == before

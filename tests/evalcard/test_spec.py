@@ -40,6 +40,19 @@ def test_unknown_scheme_shows_near_matches():
         parse_model("org/name:w8a")
 
 
+@pytest.mark.parametrize("text", ["@dem", "@Demo", "@dem:w8a8"])
+def test_a_bundled_model_that_is_none(text: str):
+    with pytest.raises(UserError, match=r"unknown model '@.*did you mean @demo\?"):
+        parse_model(text)
+    assert parse_model("@demo:w8a8").label == "evalcard-demo:w8a8"
+
+
+def test_known_keys_are_listed_for_unknown_ones_only():
+    with pytest.raises(UserError) as error:
+        spec_with(limit=1.5)
+    assert "a share below 1" in str(error.value) and "Known keys" not in str(error.value)
+
+
 def test_unknown_key_names_the_known_ones():
     with pytest.raises(UserError, match=r"unknown key 'tsks'.*Known keys: .*tasks"):
         make_spec({"baseline": "org/m", "tasks": "a", "tsks": "b"})
@@ -112,7 +125,7 @@ def test_other_limits_are_refused(limit: float):
 
 
 def test_one_limit_at_a_time():
-    with pytest.raises(UserError, match=r"limit counts the items of a whole row, .*; give one\. Known keys"):
+    with pytest.raises(UserError, match=r"limit counts the items of a whole row, .*; give one\.$"):
         spec_with(limit=3, limit_per_subtask=3)
 
 
@@ -139,7 +152,18 @@ def test_the_name_of_a_run_goes_with_what_changes_answers():
     assert spec_with(limit=300).run_name == spec_with(limit=300.0).run_name
 
 
-@pytest.mark.parametrize("wrong", [{"repeats": 0}, {"temperature": -1}, {"top_p": 0}, {"top_p": 1.1}, {"min_p": 2}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"repeats": 0}, {"temperature": -1}, {"temperature": 1e-30}, {"top_p": 0}, {"top_p": 1.1}, {"min_p": 2}],
+)
 def test_sampling_out_of_range(wrong: dict[str, float]):
     with pytest.raises(UserError, match=next(iter(wrong))):
         spec_with(**wrong)
+
+
+def test_the_least_temperature_is_the_engines():
+    from evalcard_engine import intake
+
+    assert spec_with(temperature=intake._MIN_TEMPERATURE).temperature == intake._MIN_TEMPERATURE
+    with pytest.raises(UserError, match="temperature: must be 0, which is greedy, or from 0.001 to 100, got 0.000999"):
+        spec_with(temperature=intake._MIN_TEMPERATURE * 0.999)

@@ -16,6 +16,8 @@ from typing import Any
 from evalcard.errors import UserError
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+"""Endings of files that hold a data file but are not read."""
 _SHOWN = 60
 _FAULTS = (OSError, ValueError, TypeError, AttributeError, RecursionError, csv.Error)
 """What readers raise for a damaged file; nesting without end is a RecursionError."""
@@ -94,7 +96,9 @@ def _jsonl_rows(path: Path) -> Iterator[Row]:
 
 def _object(line: str, number: int) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=_unique)
+    except _Twice as error:
+        raise ValueError(f"line {number}: {error}") from None
     except ValueError as error:
         raise ValueError(f"line {number} is no JSON ({error}); it must be one object") from None
     if not isinstance(row, dict):
@@ -102,9 +106,23 @@ def _object(line: str, number: int) -> dict[str, Any]:
     return row
 
 
+class _Twice(ValueError):
+    """A key that stands twice in one object; JSON's reader would take the last value and say nothing."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    names = [name for name, _ in pairs]
+    twice = next(name for place, name in enumerate(names) if name in names[:place])
+    values = " and ".join(repr(value)[:_SHOWN] for name, value in pairs if name == twice)
+    raise _Twice(f"an object gives the key {twice!r} more than once ({values}); keep the one that is meant")
+
+
 def _json_rows(path: Path) -> Iterator[Row]:
     text = text_of(path)
-    rows = json.loads(text) if text.strip() else []
+    rows = json.loads(text, object_pairs_hook=_unique) if text.strip() else []
     if not isinstance(rows, list):
         raise ValueError("expected a JSON array of objects; for one object a line name the file .jsonl")
     for number, row in enumerate(rows, start=1):

@@ -5,7 +5,6 @@ sharded spelling (test-00000-of-00001.parquet).
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,9 @@ from evalcard.errors import UserError
 from evalcard.resources import task_files
 from evalcard.tasks.data.hub import first_line, hub_or_cache, is_asked_of_the_hub, local_only, why_missing
 from evalcard.tasks.data.readers import read_split
+from evalcard.tasks.data.splitfiles import SPLIT_FILE, refuse_two_forms, refuse_unread, unread
 
 _SHOWN_SUBSETS = 3
-_SPLIT_FILE = re.compile(r"(?P<split>[A-Za-z0-9_.]+?)(?:-\d{5}-of-\d{5})?\.(?:jsonl|json|csv|tsv|parquet)")
 
 
 def data_roots(given: str | None) -> tuple[Path, ...]:
@@ -62,7 +61,7 @@ def _splits_in(folder: Path, subset: str | None) -> dict[str, tuple[Path, ...]]:
 def _split_files(folder: Path) -> dict[str, tuple[Path, ...]]:
     splits: dict[str, tuple[Path, ...]] = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        if match := _SPLIT_FILE.fullmatch(path.name):
+        if match := SPLIT_FILE.fullmatch(path.name):
             splits[match["split"]] = (*splits.get(match["split"], ()), path)
     return splits
 
@@ -140,8 +139,10 @@ class LocalSplits(Mapping[str, Any]):
             raise UserError(
                 f"data set {self._dataset_id} has no split {split!r} in {self.folder}; it has "
                 f"{', '.join(self._files)}. Add {split}.jsonl there, or take the folder out of the data root."
+                f"{''.join(f' ({path.name} lies there but is not read.)' for path in unread(self.folder))}"
             )
         if split not in self._read:
+            refuse_two_forms(self._dataset_id, split, self._files[split])
             self._read[split] = read_split(self._files[split])
         return self._read[split]
 
@@ -177,6 +178,7 @@ class RootedData:
         if files:
             self.dataset = LocalSplits(self.DATASET_PATH, files)
             return
+        refuse_unread(self.data_roots, self.DATASET_PATH, self.DATASET_NAME)
         if not is_asked_of_the_hub(self.DATASET_PATH, dataset_kwargs):
             self._download_local(dataset_kwargs, kwargs)
             return

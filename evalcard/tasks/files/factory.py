@@ -19,14 +19,20 @@ from evalcard.tasks.files.index import Registry, reference_of, spread
 from evalcard.tasks.files.select import Selected
 from evalcard.tasks.files.settings import group_settings, merged_metadata
 from evalcard.tasks.files.suggest import near
+from evalcard.tasks.files.taskcode import FREE_MODULES, is_shipped
 from evalcard.tasks.files.templates import NamedFields
-from evalcard.tasks.files.yamlfile import check_file
+from evalcard.tasks.files.yamlfile import check_file, check_included
 from evalcard.tasks.own.custom import data_task
 
 Node: TypeAlias = Task | Group | list[Task]
 
 _OWN_DOCUMENTS = {"dataset_path", "custom_dataset", "class", "include"}
 """Keys of which a task written inside a group's list has at least one."""
+_HARMLESS = frozenset({
+    "task", "task_alias", "group", "group_alias", "tag", "metadata", "num_fewshot", "repeats", "description",
+    "target_delimiter", "fewshot_delimiter", "gen_prefix", "generation_kwargs", "should_decontaminate",
+})  # fmt: skip
+"""What any group may state for a task with code: the task's functions still meet their own documents only."""
 
 
 @dataclass
@@ -46,6 +52,8 @@ class Factory(TaskFactory):
         self._roots = roots
         self._trust = trust
         self._group_file = Path()
+        self._has_foreign_group = False
+        """Whether a group that is not shipped leads to what is being built."""
         self.states: dict[Task, Any] = {}
         """State of the random generator when the task was made: prompts continue from there, as in the harness."""
         self.files: dict[Task, str | None] = {}
@@ -67,18 +75,21 @@ class Factory(TaskFactory):
         return _task_keys(config) | group_settings(config)
 
     def build(self, entry: Entry, *, overrides: dict[str, Any] | None = None, registry: dict[str, Entry]) -> Any:
-        before = self._group_file
+        before = self._group_file, self._has_foreign_group
         if entry.yaml_path is not None:
             self._group_file = Path(entry.yaml_path)
+            self._has_foreign_group |= not is_shipped(self._group_file)
         try:
             return super().build(entry, overrides=overrides, registry=registry)
         finally:
-            self._group_file = before
+            self._group_file, self._has_foreign_group = before
 
     def _load_full_config(self, entry: Entry, overrides: dict[str, Any] | None = None) -> dict[str, Any]:
         if entry.yaml_path is not None:
             check_file(Path(entry.yaml_path), self._trust)
         config = super()._load_full_config(entry, None)
+        if self._has_foreign_group and not self._trust and entry.yaml_path and is_shipped(Path(entry.yaml_path)):
+            _refuse_overriding(entry, config, overrides or {})
         changed = {**config, **(overrides or {})}
         changed["metadata"] = merged_metadata(config["metadata"], (overrides or {}).get("metadata"))
         return changed
@@ -164,7 +175,12 @@ class Factory(TaskFactory):
         includes = member.pop("include", [])
         merged: dict[str, Any] = {}
         for include in includes if isinstance(includes, list) else [includes]:
-            merged |= load_yaml(self._group_file.parent / include)
+            # A group's list may itself come from an included file of another folder, so the check of the group's file
+            # need not have seen the file that this leads to.
+            path = self._group_file.parent / include
+            if not is_shipped(self._group_file):
+                check_included(path, self._trust)
+            merged |= load_yaml(path)
         return merged
 
 
@@ -194,6 +210,23 @@ def require_name(name: Any, key: str) -> None:
     """YAML reads some names as something else: no is false, 5 is a number."""
     if not isinstance(name, str) or not name:
         raise UserError(f"a {key}'s name must be text, but '{key}:' is {name!r}. Put it in quotes in the {key}'s file.")
+
+
+def _refuse_overriding(entry: Entry, config: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
+    """UserError where a user's group hands a shipped task's functions something other than their own documents."""
+    changed = sorted(set(overrides) - _HARMLESS)
+    if changed and ("unsafe_code" in config or _has_functions(config)):
+        raise UserError(
+            f"a group states {', '.join(changed)} for the task {entry.name} ({entry.yaml_path}), which runs Python "
+            "that is meant for its own documents only. Take these keys out of the group, or read that code and give "
+            "--trust-task-code."
+        )
+
+
+def _has_functions(value: Any) -> bool:
+    if isinstance(value, (dict, list)):
+        return any(_has_functions(one) for one in (value.values() if isinstance(value, dict) else value))
+    return callable(value) and getattr(value, "__module__", None) not in FREE_MODULES
 
 
 def _refuse(task: Task) -> None:

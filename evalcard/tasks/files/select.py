@@ -12,6 +12,7 @@ from typing import Literal
 from evalcard.errors import UserError
 from evalcard.tasks.files.catalog import (
     Catalog,
+    Kind,
     TaskFile,
     harness_catalog,
     our_catalog,
@@ -24,6 +25,8 @@ from evalcard.tasks.files.yamlnodes import own_name, read_nodes
 from evalcard.tasks.own.custom import DataFile, parse_data_file
 
 Source = Literal["evalcard", "lm_eval", "file"]
+_KINDS: tuple[Kind, ...] = ("class", "group", "task")
+"""In the order in which a file's keys tell what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ def _select_path(path: Path, catalog: Catalog) -> Selected:
     siblings = scan_folder(path.parent, recursive=False)
     here = next((file for file in siblings.values() if file.path == str(path.resolve())), None)
     if here is None:
-        _refuse_twin(path.resolve(), siblings)
+        here = _twin(path.resolve(), siblings)
+    if here is None:
         named = own_name(root)  # written in a way that has no such lines
         if named is None:
             raise UserError(f"the task file {path} names no task: it needs a top-level 'task:' or 'group:' key.")
@@ -94,16 +98,23 @@ def _select_path(path: Path, catalog: Catalog) -> Selected:
     return Selected(here, "file", {**catalog, **siblings, here.name: here})
 
 
-def _refuse_twin(path: Path, siblings: Catalog) -> None:
-    """Raise UserError where another file of the folder has the name of ``path``'s task or group."""
+def _twin(path: Path, siblings: Catalog) -> TaskFile | None:
+    """The file where another one of its folder has the same name: the path that was asked for wins.
+
+    Raises UserError for a group that lists its own name, which means the other file there.
+    """
     keys = top_keys(path)
-    names = keys.get("group" if "group" in keys and "class" not in keys else "task", [])
-    twin = siblings.get(names[0]) if len(names) == 1 else None
-    if twin is not None and twin.path is not None:
+    kind: Kind | None = next((kind for kind in _KINDS if kind in keys), None)
+    names = keys.get("group" if kind == "group" else "task", [])
+    twin = siblings.get(names[0]) if kind is not None and len(names) == 1 else None
+    if kind is None or twin is None or twin.path is None:
+        return None
+    if kind == "group" and twin.name in keys.get("task", []):
         raise UserError(
-            f"two task files in one folder have the name {twin.name}: {twin.path} and {path}. Rename the task in one "
-            "of them, or put that file into a folder of its own."
+            f"two task files in one folder have the name {twin.name}: {twin.path} and {path}, a group that lists it. "
+            "Rename one of them."
         )
+    return TaskFile(twin.name, kind, str(path))
 
 
 def _unknown_message(unknown: list[str], known: set[str]) -> str:

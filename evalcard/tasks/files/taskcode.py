@@ -3,6 +3,7 @@
 import ast
 import functools
 import importlib.util
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Literal
 from evalcard.resources import task_files
 from evalcard.tasks.files.catalog import harness_tasks_folder
 
-_OURS = (("evalcard", "tasks"), ("lm_eval", "api"), ("lm_eval", "filters"))
-"""Packages whose functions a task file may name freely."""
-_HARNESS_TASKS = ("lm_eval", "tasks")
-"""Its folders of tasks too, but not the loaders that lie beside them: those run any file they are given."""
+FREE_MODULES = frozenset({"evalcard.tasks.gpqa", "lm_eval.api.metrics"})
+"""Modules whose functions a task file may name freely: they compute with the texts they are handed. Of the harness's
+tasks many evaluate or run them, which is harmless with those tasks' own documents only, and its classes and loaders
+run what a file tells them to."""
+_NAME = re.compile(r"[\w./-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +26,13 @@ class Reference:
     path: Path
     line: int
     text: str
-    kind: Literal["function", "metric", "pickle"] = "function"
+    kind: Literal["function", "metric", "documents", "script", "prompt", "include"] = "function"
 
     @property
     def what(self) -> str:
         """For a message: the function and its file, or why a value means code."""
-        if self.kind == "metric":
-            return f"metric {self.text!r} is a script that the evaluate library would load and run"
-        if self.kind == "pickle":
-            return "dataset_path 'pandas' reads pickles, which may hold code"
+        if self.kind != "function":
+            return _WHAT[self.kind].format(repr(self.text))
         file = source_of(self)
         return f"!function {self.text}" + (f" ({file})" if file else "")
 
@@ -43,6 +43,15 @@ class Reference:
     @property
     def name(self) -> str:
         return self.text.rpartition(".")[2]
+
+
+_WHAT = {
+    "metric": "metric {} is a script that the evaluate library would load and run",
+    "documents": "dataset_path {} reads pickles or other files which may hold code",
+    "script": "{} lets a data set's own script run",
+    "prompt": "use_prompt {} takes templates from elsewhere, which run outside evalcard's sandbox",
+    "include": "include {} brings in Python that is meant for that file's own documents only",
+}
 
 
 def is_shipped(path: Path) -> bool:
@@ -84,6 +93,8 @@ def fault_of(reference: Reference) -> str | None:
     """Why the function cannot be had; None where it can, or where only running the module would tell."""
     if reference.kind != "function":
         return None
+    if not _NAME.fullmatch(reference.text):
+        return f"!function {reference.text!r} holds a space or another odd character; write it as FILE.FUNCTION"
     if not reference.module or not reference.name:
         return f"!function {reference.text!r} names no module; write it as FILE.FUNCTION"
     file = source_of(reference)
@@ -142,13 +153,9 @@ def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
 
 
 def needs_trust(reference: Reference) -> bool:
-    """Whether it is code of neither evalcard nor the harness; what a module of theirs only imports is not theirs."""
+    """Whether it is more than a plain function of the few modules that may be named freely; what such a module only
+    imports, its classes and its inner helpers are not meant."""
     file = source_of(reference) if reference.kind == "function" else None
-    if file is None:
+    if file is None or reference.module not in FREE_MODULES or reference.name.startswith("_") or _beside(reference):
         return True
-    if _beside(reference):
-        return not is_shipped(file)
-    parts = tuple(reference.module.split("."))
-    is_ours = parts[:2] in _OURS or (parts[:2] == _HARNESS_TASKS and len(parts) > 3)
-    own = {one.name for one in _tree(file).body if isinstance(one, (ast.FunctionDef, ast.ClassDef))}
-    return not (is_ours and reference.name in own)
+    return reference.name not in {one.name for one in _tree(file).body if isinstance(one, ast.FunctionDef)}

@@ -7,9 +7,9 @@ from typing import Any
 
 import jinja2
 import lm_eval.utils
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from evalcard.errors import UserError
+from evalcard.tasks.files.bounded import BoundedEnvironment, bounded_text
 from evalcard.tasks.files.suggest import near
 
 _SETTINGS = (
@@ -24,8 +24,9 @@ def render(template: str, doc: dict[str, Any]) -> str:
     """The text the harness would make of it. jinja2.TemplateError for what is no template or names what is not there.
 
     A template cannot reach Python: it sees the document's values, the harness's filters, and no underscored attribute.
+    Nor can it go on for ever, or grow without end.
     """
-    return _compiled(template).render(**doc)
+    return bounded_text(_compiled(template), doc)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -37,10 +38,10 @@ def _compiled(template: str) -> jinja2.Template:
 def _environment() -> jinja2.Environment:
     """The harness's environment with Python out of reach; what it sets and adds is taken over, so texts stay equal."""
     plain = lm_eval.utils.env
-    sandbox = ImmutableSandboxedEnvironment(
+    sandbox = BoundedEnvironment(
         **{name: getattr(plain, name) for name in _SETTINGS}, extensions=list(plain.extensions), loader=plain.loader
     )
-    sandbox.filters.update(plain.filters)
+    sandbox.take_filters(plain.filters)
     sandbox.tests.update(plain.tests)
     sandbox.globals.update({name: value for name, value in plain.globals.items() if name not in sandbox.globals})
     return sandbox

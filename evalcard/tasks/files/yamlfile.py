@@ -12,12 +12,22 @@ from pathlib import Path
 import yaml
 
 from evalcard.errors import UserError
+from evalcard.tasks.files.hiddencode import functions, has_code, hidden_code
 from evalcard.tasks.files.settings import SETTINGS
+from evalcard.tasks.files.shapes import misshapen
 from evalcard.tasks.files.suggest import near
 from evalcard.tasks.files.taskcode import Reference, fault_of, is_shipped, needs_trust
-from evalcard.tasks.files.yamlnodes import FUNCTION, includes_of, inline_tasks, read_nodes, text_of, value_of, walk
+from evalcard.tasks.files.yamlnodes import (
+    FUNCTION,
+    MERGE,
+    includes_of,
+    inline_tasks,
+    read_nodes,
+    text_of,
+    value_of,
+    walk,
+)
 
-_MERGE = "tag:yaml.org,2002:merge"
 _STRUCTURE = frozenset({"task", "group", "tag", "class", "include", "task_list"})
 """Keys that say what a file is and what it takes from others."""
 
@@ -36,15 +46,15 @@ def check_file(path: Path, trust: bool) -> None:
     """Raise UserError, naming files and lines, for a task file that would not work as it reads.
 
     Looked for in the file and all it includes: duplicate and unknown keys, includes and functions that do not exist,
-    and, without ``trust``, Python that is not part of evalcard or the harness. Nothing is imported or run. Files that
-    ship with either of the two are taken as they are.
+    and, without ``trust``, Python other than a few plain functions of evalcard and the harness. Nothing is
+    imported or run. Files that ship with either of the two are taken as they are.
     """
     if is_shipped(path):
         return
     faults: list[Fault] = []
     references: list[Reference] = []
     for file, root in _with_includes(path.resolve(), faults, ()):
-        found = list(_functions(file, root)) + list(_hidden_code(file, root))
+        found = list(functions(file, root)) + list(hidden_code(file, root))
         faults += [Fault(file, one.line, why) for one in found if (why := fault_of(one))]
         references += found
     if faults:
@@ -55,8 +65,18 @@ def check_file(path: Path, trust: bool) -> None:
             f"{'' if one.path == path.resolve() else f'{one.path}, '}line {one.line}: {one.what}" for one in code
         )
         raise UserError(
-            f"the task file {path} runs Python that is part of neither evalcard nor lm_eval: {shown}. Such code can do "
+            f"the task file {path} runs Python that evalcard does not answer for: {shown}. Such code can do "
             "whatever you can on this machine. Read it, and if you trust it give --trust-task-code."
+        )
+
+
+def check_included(path: Path, trust: bool) -> None:
+    """``check_file`` for what a user's file takes in: of a shipped file the functions would meet other documents."""
+    check_file(path, trust)
+    if is_shipped(path) and not trust and has_code(path):
+        raise UserError(
+            f"a task file includes {path}, whose Python is meant for that file's own documents only. Read it, and if "
+            "you trust it with these documents give --trust-task-code."
         )
 
 
@@ -77,23 +97,18 @@ def _with_includes(path: Path, faults: list[Fault], above: tuple[Path, ...]) -> 
             yield from _with_includes(target, faults, (*above, path))
 
 
-@functools.cache
-def _metrics() -> frozenset[str]:
-    import lm_eval.api.metrics  # noqa: F401 - fills the registry
-    from lm_eval.api.registry import metric_registry
-
-    return frozenset(metric_registry)
-
-
 def _form(path: Path, root: yaml.MappingNode) -> list[Fault]:
     faults = []
     for node in walk(root):
         faults += _duplicates(path, node) if isinstance(node, yaml.MappingNode) else []
-        if node.tag != FUNCTION and node.tag not in yaml.SafeLoader.yaml_constructors and node.tag != _MERGE:
+        if node.tag != FUNCTION and node.tag not in yaml.SafeLoader.yaml_constructors and node.tag != MERGE:
             faults.append(Fault(path, node.start_mark.line + 1, f"unknown tag {node.tag}; known: !function FILE.NAME"))
         elif node.tag == FUNCTION and not isinstance(node, yaml.ScalarNode):
             faults.append(Fault(path, node.start_mark.line + 1, "!function takes the text FILE.NAME"))
-    return sorted(faults + _unknown_keys(path, root), key=lambda fault: fault.line)
+    for holder in [root, *inline_tasks(root)]:
+        faults += [Fault(path, line, text) for line, text in misshapen(holder)]
+    faults += _unknown_keys(path, root)
+    return sorted(dict.fromkeys(faults), key=lambda fault: fault.line)
 
 
 def _duplicates(path: Path, node: yaml.MappingNode) -> list[Fault]:
@@ -148,34 +163,3 @@ def _group_keys() -> frozenset[str]:
     from lm_eval.config.group import GroupConfig
 
     return frozenset(field.name for field in fields(GroupConfig))
-
-
-def _functions(path: Path, root: yaml.MappingNode) -> Iterator[Reference]:
-    for node in walk(root):
-        if node.tag == FUNCTION and isinstance(node, yaml.ScalarNode):
-            yield Reference(path, node.start_mark.line + 1, node.value.strip())
-
-
-def _hidden_code(path: Path, root: yaml.MappingNode) -> Iterator[Reference]:
-    """What runs Python without saying so: metrics that the evaluate library loads from a folder or a repository, and
-    pickled documents."""
-    for holder in [root, *inline_tasks(root)]:
-        metrics = value_of(holder, "metric_list")
-        for entry in metrics.value if isinstance(metrics, yaml.SequenceNode) else []:
-            node = value_of(entry, "metric") if isinstance(entry, yaml.MappingNode) else None
-            if node is not None and _is_script(entry, node):
-                yield Reference(path, node.start_mark.line + 1, node.value, "metric")
-        node = value_of(holder, "dataset_path")
-        if node is not None and node.value == "pandas":
-            yield Reference(path, node.start_mark.line + 1, "pandas", "pickle")
-
-
-def _is_script(entry: yaml.MappingNode, metric: yaml.Node) -> bool:
-    """Whether the metric is none of the harness's own, and its name leads to a script rather than to the library's
-    collection."""
-    if not isinstance(metric, yaml.ScalarNode) or metric.tag == FUNCTION:
-        return False
-    name, asks_library = metric.value, value_of(entry, "hf_evaluate") is not None
-    if name in _metrics() and not asks_library:
-        return False
-    return "/" in name or "\\" in name or name.endswith(".py") or Path(name).exists()

@@ -10,6 +10,7 @@ from evalcard.errors import UserError
 from evalcard.tasks.files.catalog import Kind
 
 FUNCTION = "!function"
+MERGE = "tag:yaml.org,2002:merge"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -35,7 +36,34 @@ def read_nodes(path: Path) -> yaml.MappingNode:
     if not isinstance(root, yaml.MappingNode):
         found = "nothing" if root is None else "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
         raise UserError(f"{path}, line 1: a task file is a mapping of keys such as task, dataset_path; found {found}.")
+    for node in list(walk(root)):
+        if isinstance(node, yaml.MappingNode):
+            _merge(path, node, ())
     return root
+
+
+def _merge(path: Path, node: yaml.MappingNode, inside: tuple[int, ...]) -> None:
+    """Add what ``<<`` brings in, as the loader does: the mapping's own keys win, then the first merged mapping's.
+
+    The merged mappings stay in their place too, because the loader makes every value of theirs, even one that another
+    hides, and a function is imported when it is made. UserError for what the loader cannot merge.
+    """
+    merges = [value for key, value in node.value if key.tag == MERGE]
+    line = node.start_mark.line + 1
+    if not merges or getattr(node, "merged", False):
+        return
+    sources = merges[0].value if isinstance(merges[0], yaml.SequenceNode) else merges
+    if len(merges) > 1 or not all(isinstance(one, yaml.MappingNode) for one in sources):
+        raise UserError(f"{path}, line {line}: '<<' takes one mapping, or one list of mappings, and stands once.")
+    if id(node) in inside:
+        raise UserError(f"{path}, line {line}: '<<' leads back to its own mapping. Take it out.")
+    for source in sources:
+        _merge(path, source, (*inside, id(node)))
+        own = {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
+        node.value = node.value + [
+            pair for pair in source.value if isinstance(pair[0], yaml.ScalarNode) and pair[0].value not in own
+        ]
+    node.merged = True  # type: ignore[attr-defined]
 
 
 def own_name(root: yaml.MappingNode) -> tuple[Kind, str] | None:
@@ -84,9 +112,9 @@ def inline_tasks(root: yaml.MappingNode) -> list[yaml.MappingNode]:
 
 def includes_of(root: yaml.MappingNode) -> list[tuple[yaml.Node, str]]:
     """Nodes and texts under ``include``, of the file and of the tasks written inside its list."""
-    found = []
+    found: list[tuple[yaml.Node, str]] = []
     for holder in [root, *inline_tasks(root)]:
         node = value_of(holder, "include")
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node] if node is not None else []
-        found += [(part, str(part.value)) for part in parts]
+        found += [(part, part.value) for part in parts if isinstance(part, yaml.ScalarNode)]
     return found

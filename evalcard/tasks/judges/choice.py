@@ -1,16 +1,34 @@
 """The judge ``choice``: the letter that a reply chooses. Light: the standard library only.
 
-Read in this order (letters.py), and the first that finds a letter decides: the last "the answer is B", "Answer: B" or
-``\\boxed{B}``; a reply that is or begins with a letter; the last "I choose B"; the last "B is correct"; then the only
-letter in brackets or bold, and the only one that stands alone. Two different letters without a statement are no
-answer, and so is a box that was cut off. What follows an invented "Question:" is not read.
+Read in this order (letters.py):
+
+1. Struck out first: letters that are only supposed ("had it asked ..., it would be D"), denied ("not A", "A is wrong")
+   or repeated as the list of options. Letters named together ("B or C") state no single answer.
+2. What follows the last "wait", "actually" or "no," is read before the whole, if it states a letter at all.
+3. The first way of stating that is found decides: "the answer is B", "Answer: B" or ``\\boxed{B}``; a reply that is or
+   begins with a letter; "I choose B"; "B is correct"; "so B" or "it is B". The last such statement counts, but where an
+   earlier one differs only with a sign between them ("so", "but", "final"); without any the reply has no answer.
+4. Else the only letter in brackets or bold, then the only one that stands alone; two different ones are no answer.
+
+A box that was cut off is no answer. What follows an invented "Question:" is not read.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evalcard.tasks.judges.judge import Answer, Judgement
-from evalcard.tasks.judges.letters import MOST_CHOICES, letters, mention_patterns, statement_patterns, undecorated
+from evalcard.tasks.judges.letters import (
+    MOST_CHOICES,
+    SEVERAL,
+    after_correction,
+    has_sign,
+    letters,
+    mention_patterns,
+    plain_letters,
+    statement_patterns,
+    struck,
+    undecorated,
+)
 from evalcard.tasks.judges.statement import before_invented_question, final_box
 
 
@@ -45,13 +63,33 @@ def chosen_letter(text: str, num_choices: int) -> str | None:
 def _chosen(text: str, num_choices: int) -> str | None:
     if final_box(text) == "":
         return None
-    plain = undecorated(text)
-    for pattern in statement_patterns(num_choices).values():
-        stated = [found["letter"] for found in pattern.finditer(plain)]
-        if stated:
-            return stated[-1].upper()
+    written = plain_letters(text)
+    plain = struck(undecorated(written), num_choices)
+    corrected = after_correction(plain)
+    found = _stated(corrected, num_choices) if corrected else None
+    found = found or _stated(plain, num_choices)
+    if found is not None:
+        return found or None
     for pattern in mention_patterns(num_choices).values():
-        mentioned = {found["letter"] for found in pattern.finditer(text)}
+        mentioned = {found["letter"] for found in pattern.finditer(struck(written, num_choices))}
         if mentioned:
             return mentioned.pop() if len(mentioned) == 1 else None
     return None
+
+
+def _stated(text: str, num_choices: int) -> str | None:
+    """The letter that is stated; empty where statements name no single one, None where there is no statement."""
+    is_several = False
+    for pattern in statement_patterns(num_choices).values():
+        stated = list(pattern.finditer(text))
+        if not stated:
+            continue
+        last = stated[-1]["letter"].upper()
+        if last == SEVERAL:  # "A or B, but I lean B": a weaker statement may still settle it
+            is_several, text = True, text[stated[-1].end() :]
+            continue
+        other = next((found for found in reversed(stated) if found["letter"].upper() != last), None)
+        if other is None or has_sign(text[other.end("letter") : stated[-1].start("letter")]):
+            return last
+        return ""
+    return "" if is_several else None

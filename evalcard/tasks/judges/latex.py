@@ -4,10 +4,13 @@ import re
 import unicodedata
 from fractions import Fraction
 
+from evalcard.tasks.judges.wording import scaled
+
 _SYMBOLS = {
     "\u2212": "-", "\u2013": "-", "\u00d7": r"\times ", "\u00b7": r"\cdot ", "\u00f7": "/", "\u2044": "/",
     "\u03c0": r"\pi ", "\u221e": r"\infty ", "\u2264": r"\le ", "\u2265": r"\ge ", "\u2260": r"\ne ",
     "\u222a": r"\cup ", "\u2229": r"\cap ",
+    "\u2205": r"\emptyset ",
     "\u2208": r"\in ", "\u00b1": r"\pm ", "\u00b0": r"^\circ ", "\u00a0": " ", "\u2009": " ", "\u202f": " ",
 }  # fmt: skip
 _FRACTIONS = {
@@ -17,7 +20,7 @@ _FRACTIONS = {
 }
 """The signs for one half, two thirds and the like."""
 _SCRIPTS = re.compile("([\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+)|([\u2080-\u2089]+)")
-_ROOT = re.compile(r"\u221a\s?(?:\(([^()]*)\)|\{([^{}]*)\}|(\d+|[A-Za-z]))")
+_ROOT = re.compile(r"(?P<sign>[\u221a\u221b\u221c])\s?(?:\(([^()]*)\)|\{([^{}]*)\}|(\d+|[A-Za-z]))")
 _DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\[", r"\]"), (r"\(", r"\)"), ("**", "**"), ("`", "`"))
 _SPACING = re.compile(
     r"(?<!\\)\\(?:[!,;:> ]|quad(?![A-Za-z])|qquad(?![A-Za-z])|displaystyle(?![A-Za-z]))"
@@ -27,7 +30,13 @@ _THOUSANDS = re.compile(r"(?<=\d)(?:,?\\[!,]|\{,\}|(?<=\d)\\ )\s?(?=\d{3}(?!\d))
 _CURRENCY = re.compile(r"\\?\$|[\u20ac\u00a3\u00a5\u20b9]")
 _DEGREE = re.compile(r"\^\s?(?:\\circ(?![A-Za-z])|\{\s?\\circ\s?\})\s?|\\degrees?(?![A-Za-z])")
 _PERCENT = re.compile(r"(?<=[\d}. ])\s?(?:\\?%|(?:\\text\{\s?)?(?:percent|per\scent|pct)\b\.?\}?)", re.IGNORECASE)
-_ROOT_OF_PARENTHESES = re.compile(r"\\sqrt\s?\(([^()]*)\)")
+_ROOT_OF_PARENTHESES = re.compile(r"(?:\\|(?<![\\A-Za-z]))sqrt\s?\(([^()]*)\)")
+_DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=\d)")
+_ONE_EQUATION = re.compile(
+    r"\A\\begin\{(?P<name>aligned|align\*?|gathered|split|equation\*?)\}(?P<inside>(?:(?!\\\\).)*?)(?:\\\\\s?)?"
+    r"\\end\{(?P=name)\}\Z",
+    re.DOTALL,
+)
 _MIXED = re.compile(r"(?<![\d.\w}])(-?)\s?(\d+)\s+(\d+)\s?/\s?(\d+)(?![\d.])")
 _POWER_OF_TEN = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)[eE]([-+]?\d{1,4})(?!\w)")
 _UNIT = re.compile(
@@ -59,11 +68,13 @@ _WORD_LEN = 3
 def cleaned(formula: str) -> str:
     """One spelling for what means the same: no dollars, no spacing commands, Unicode's signs as commands."""
     text = unicodedata.normalize("NFC", formula).strip()
-    text = _undelimited(text)
+    text = scaled(_undelimited(text))
+    text = _ONE_EQUATION.sub(lambda one: one["inside"].replace("&", ""), text).strip()
     text = "".join(_SYMBOLS.get(sign) or _FRACTIONS.get(sign) or sign for sign in text)
     text = _SCRIPTS.sub(_script, _ROOT.sub(_root, text))
-    text = _SPACING.sub(" ", _THOUSANDS.sub("", text))
+    text = _SPACING.sub(" ", _DECIMAL_COMMA.sub(".", _THOUSANDS.sub("", text)))
     text = _CURRENCY.sub("", _DEGREE.sub("", text)).replace(r"\dfrac", r"\frac").replace(r"\tfrac", r"\frac")
+    text = text.replace(r"\varnothing", r"\emptyset")
     text = _PERCENT.sub(r"\\%", text)
     text = _ROOT_OF_PARENTHESES.sub(r"\\sqrt{\1}", text.replace("**", "^"))
     text = _POWER_OF_TEN.sub(r"\1\\times 10^{\2}", _MIXED.sub(r"\1(\2+\\frac{\3}{\4})", text))
@@ -89,7 +100,8 @@ def _script(found: re.Match[str]) -> str:
 
 
 def _root(found: re.Match[str]) -> str:
-    return rf"\sqrt{{{found[1] or found[2] or found[3] or ''}}}"
+    degree = {"\u221a": "", "\u221b": "[3]", "\u221c": "[4]"}[found["sign"]]
+    return rf"\sqrt{degree}{{{found[2] or found[3] or found[4] or ''}}}"
 
 
 def cheap_verdict(gold: str, answer: str) -> bool | None:

@@ -2,13 +2,15 @@
 
 A worker is ``python -m evalcard.tasks.judges.worker``: one JSON line in, one out. Its limit is counted in its own CPU
 seconds, which the kernel enforces by ending it, so a verdict does not depend on what else the machine does; the wall
-clock only backs that up. What it dies of is one lost question: the next gets a new worker.
+clock only backs that up. A worker that its question ended (its time, its memory) is one lost question, and the next
+gets a new worker. One that was ended from outside says nothing about its question, which is asked again.
 """
 
 import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +27,14 @@ CPU_LIMIT_S = 4.5
 _WALL_FACTOR = 10
 _START_LIMIT_S = 180.0
 _MOST_WORKERS = 4
+_RETRIES = 2
+_EXIT_LIMIT_S = 10.0
+_OWN_DEATHS = frozenset(
+    -getattr(signal, name)
+    for name in ("SIGPROF", "SIGXCPU", "SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL")
+    if hasattr(signal, name)
+)
+"""How a question ends its own worker: by the CPU limit, or where C code meets the memory limit or its stack's end."""
 
 
 class WorkerPool:
@@ -52,9 +62,9 @@ class WorkerPool:
             worker.end()
 
     def ask(self, questions: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """One result for each question, in order; None where a limit was met or the worker died.
+        """One result for each question, in order; None where it met a limit.
 
-        Raises UserError where no worker can start at all.
+        Raises UserError where no worker can start at all, or where one question's workers keep being killed.
         """
         if not questions:
             return []
@@ -81,16 +91,34 @@ class _Worker:
     def __init__(self, kind: WorkerKind, cpu_limit_s: float):
         self._kind, self._cpu_limit_s = kind, cpu_limit_s
         self._process: subprocess.Popen[str] | None = None
+        self._is_overdue = False
 
     def ask(self, question: Mapping[str, Any]) -> Any:
-        if self._process is None or self._process.poll() is not None:
+        for _ in range(1 + _RETRIES):
+            if self._process is None or self._process.poll() is not None:
+                self.end()
+                self._start()
+            process = self._process
+            answer = self._exchange(json.dumps(question), self._cpu_limit_s * _WALL_FACTOR)
+            if answer is not None:
+                return json.loads(answer)["result"]
+            if self._process is not process or self._is_own_death():  # another thread ended it: nobody waits any more
+                self.end()
+                return None
             self.end()
-            self._start()
-        answer = self._exchange(json.dumps(question), self._cpu_limit_s * _WALL_FACTOR)
-        if answer is None:
-            self.end()
-            return None
-        return json.loads(answer)["result"]
+        raise UserError(
+            f"The process that compares answers ({self._kind}) was killed {1 + _RETRIES} times over one answer, not by "
+            f"its own limits of time and memory. It has to live until it has compared them. Most often the machine "
+            f"runs out of memory: end other programs or give this one more, then run the command again."
+        )
+
+    def _is_own_death(self) -> bool:
+        """Whether the process was ended by what it was asked, as by its limits, rather than from outside."""
+        process = self._process
+        assert process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_EXIT_LIMIT_S)
+        return self._is_overdue or process.returncode in _OWN_DEATHS
 
     def _start(self) -> None:
         # -P: nothing in the folder where the user happens to be may stand in for a module.
@@ -120,7 +148,8 @@ class _Worker:
         """Send a line (None sends nothing) and read one; None where the process ends before it answers."""
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
-        timer = threading.Timer(wall_limit_s, process.kill)
+        self._is_overdue = False
+        timer = threading.Timer(wall_limit_s, self._kill_overdue, (process,))
         timer.daemon = True
         timer.start()
         try:
@@ -133,6 +162,10 @@ class _Worker:
         finally:
             timer.cancel()
         return answer if answer.endswith("\n") else None
+
+    def _kill_overdue(self, process: subprocess.Popen[str]) -> None:
+        self._is_overdue = True
+        process.kill()
 
     def _error(self) -> str:
         """The last of what a process that failed to start wrote."""

@@ -42,15 +42,25 @@ def final_box(text: str) -> str | None:
     Empty where a box was begun and never closed: an earlier complete one is no answer then.
     None where there is no box at all.
     """
-    boxes, is_cut = _boxes(text)
+    boxes, is_cut = _final_boxes(text)
     if is_cut:
         return ""
-    if not boxes:
-        return None
+    return ", ".join(dict.fromkeys(_unboxed(box.content) for box in boxes)) if boxes else None
+
+
+def around_final_box(text: str) -> tuple[str, str]:
+    """What stands before and after the box that ``final_box`` reads, or all the boxes that it joins."""
+    boxes, _ = _final_boxes(text)
+    return (text[: boxes[0].start], text[boxes[-1].end :]) if boxes else (text, "")
+
+
+def _final_boxes(text: str) -> tuple[list[_Box], bool]:
+    """The last box and those joined to it, and whether the text ends inside one."""
+    boxes, is_cut = _boxes(text)
     first = len(boxes) - 1
     while first > 0 and _JOIN.fullmatch(text, boxes[first - 1].end, boxes[first].start):
         first -= 1
-    return ", ".join(dict.fromkeys(_unboxed(box.content) for box in boxes[first:]))
+    return boxes[max(first, 0) :], is_cut
 
 
 def _boxes(text: str) -> tuple[list[_Box], bool]:

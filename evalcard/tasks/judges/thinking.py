@@ -2,8 +2,9 @@
 
 Decisions:
 
-- The first closing tag ends the thinking; later ones are text. A block of which the reply shows only the end (the
-  prompt opened it) counts when no tag stands before that end.
+- The first closing tag ends the thinking; later ones are text. Where a block's own closing tag never comes, the first
+  of another name in the same brackets ends it (``<think>...</thinking>``). A block of which the reply shows only the
+  end (the prompt opened it) counts when no tag stands before that end.
 - Thinking opens at the start of the reply, right after another block, or with a tag that begins its line. A tag within
   a line of the answer, or one in quotes or backticks, is quoted material and swallows nothing.
 - A block that never closes means that no answer was reached, also where earlier text looks like one.
@@ -13,15 +14,22 @@ Decisions:
 
 import re
 
+_NAMES = ("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "seed:think")
 _TAGS = (
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("[THINK]", "[/THINK]"),
+    *((f"<{name}>", f"</{name}>") for name in _NAMES),
+    ("[think]", "[/think]"),
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("<seed:think>", "</seed:think>"),
+    ("<|start_thinking|>", "<|end_thinking|>"),
+    ("<|thinking|>", "<|/thinking|>"),
+    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    ("<unused94>", "<unused95>"),
 )
-_CLOSING = {opening.lower(): closing.lower() for opening, closing in _TAGS}
-_TAG = re.compile("|".join(re.escape(tag) for pair in _TAGS for tag in pair), re.IGNORECASE)
+_CLOSING = dict(_TAGS)
+_TAG = re.compile(
+    rf"<\s{{0,2}}/?\s{{0,2}}(?:{'|'.join(_NAMES)})\s{{0,2}}>|"
+    + "|".join(re.escape(tag) for pair in _TAGS[len(_NAMES) :] for tag in pair),
+    re.IGNORECASE,
+)
 _QUOTES = frozenset("`'\"\u2018\u2019\u201c\u201d")
 _BLANK = re.compile(r"\s*")
 _INDENT_LEN = 40
@@ -49,7 +57,7 @@ def opens_thinking(prompt: str) -> bool:
     """Whether a prompt ends inside a block, so that the reply begins with thinking."""
     inside = False
     for tag in _TAG.finditer(prompt):
-        if tag[0].lower() not in _CLOSING:
+        if _name(tag) not in _CLOSING:
             inside = False
         elif not _is_quoted(prompt, tag) and (_begins_line(prompt, tag) or _BLANK.fullmatch(prompt, tag.end())):
             inside = True
@@ -65,11 +73,15 @@ def _without_blocks(text: str, opened: bool) -> str | None:
     start = 0  # of the text not yet kept or dropped
     closing: str | None = None  # the tag that ends the open block
     is_inside, is_first = opened, True
+    last_places = {_name(tag): tag.start() for tag in _TAG.finditer(text)}
     for tag in _TAG.finditer(text):
-        name = tag[0].lower()
+        name = _name(tag)
         is_opening = name in _CLOSING
         if is_inside:
-            if is_opening or closing not in (None, name):
+            is_others = closing not in (None, name) and (
+                last_places.get(closing or "", -1) > tag.start() or name[:2] != (closing or "")[:2]
+            )
+            if is_opening or is_others:
                 # A template may open a block that the model opens again; what it quotes inside is thinking, too.
                 if is_opening and closing is None and _BLANK.fullmatch(text, start, tag.start()):
                     closing = _CLOSING[name]
@@ -83,6 +95,10 @@ def _without_blocks(text: str, opened: bool) -> str | None:
         elif not is_opening and is_first:
             start, is_first = tag.end(), False
     return None if is_inside else ("".join(kept) + text[start:]).strip()
+
+
+def _name(tag: re.Match[str]) -> str:
+    return "".join(tag[0].lower().split())
 
 
 def _begins_line(text: str, tag: re.Match[str]) -> bool:

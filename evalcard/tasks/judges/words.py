@@ -2,11 +2,12 @@
 
 Both compare texts in Unicode's NFC form and without case, with single spaces, without quotes and emphasis around
 them, punctuation at their ends, or an article before them: " The **Eiffel Tower**." is "eiffel tower". Signs that
-mean something stay: "-5", ".5", "C++", "5 %".
+mean something stay: "-5", ".5", "C++", "5 %". Typographic apostrophes and minus signs are plain ones.
 
 ``exact`` compares the stated final answer (a ``####`` line, a box, "the answer is ..." up to the end of its line or
 of its first sentence); where nothing is stated, the whole reply. ``contains`` looks for the gold as whole words
-anywhere: gold "5" is not in "15", "5.5" or "-5".
+anywhere: gold "5" is not in "15", "5.5" or "-5", "C" not in "C++", "-5" not in "10-5". A script without spaces
+between words (Chinese, Japanese, Thai; Korean joins its particles) has no whole words: there any place counts.
 """
 
 import re
@@ -17,9 +18,15 @@ from dataclasses import dataclass
 from evalcard.tasks.judges.judge import Answer, Judgement
 from evalcard.tasks.judges.statement import answer_statements, before_invented_question, final_box, first_sentence
 
-_QUOTES = "\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb*_"
-_ENDS = ".,;:!?\u2026"
-_STARTS = ",;:!?\u2026"
+_QUOTES = "\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb\u2039\u203a\u300c\u300d\u300e\u300f*_"
+_CJK_STOPS = "\u3001\u3002\uff01\uff0c\uff0e\uff1a\uff1b\uff1f\uff61"
+_ENDS = ".,;:!?\u2026" + _CJK_STOPS
+_STARTS = ",;:!?\u2026" + _CJK_STOPS
+_PLAIN_SIGNS = str.maketrans("\u2018\u2019\u02bc\u2212", "'''-")
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff"
+)
+_UNSPACED_SIGN = re.compile(f"[{_UNSPACED}]")
 _ARTICLE = re.compile(r"(?:a|an|the)\s(?=.)")
 _TEXT_COMMAND = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s?\{([^{}]*)\}")
 _MARKED = re.compile(r"^####[ \t]*(\S[^\n]*)", re.MULTILINE)
@@ -85,14 +92,21 @@ def plain_words(text: str) -> str:
 
 def _folded(text: str) -> str:
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
-    folded = folded.replace("**", "")
+    folded = folded.replace("**", "").translate(_PLAIN_SIGNS)
     return " ".join(folded.split())
 
 
 def _whole_words(wanted: str) -> re.Pattern[str]:
-    """Where the edges of ``wanted`` are letters or digits, no word or number may go on beyond them."""
-    before = r"(?<!\w)(?<!\d[.,])" if wanted[0].isalnum() else ""
-    if wanted[0].isdigit():
-        before += r"(?<!\W[-\u2212])(?<!^[-\u2212])(?<!\.)"
-    after = r"(?!\w)(?![.,]\d)" if wanted[-1].isalnum() else ""
+    """Where the edges of ``wanted`` are letters, digits or a number's sign, no word or number may go on beyond them."""
+    before = after = ""
+    word = rf"[^\W{_UNSPACED}]"
+    first, last = wanted[0], wanted[-1]
+    if first.isalnum() and not _UNSPACED_SIGN.match(first):
+        before = rf"(?<!{word})(?<!\d[.,])"
+    elif first in "-+.":  # behind a number or a bracket it is an operator, not a sign
+        before = rf"(?<!{word})(?<![)\]])"
+    if first.isdigit():
+        before += r"(?<!\W-)(?<!^-)(?<!\.)"
+    if last.isalnum() and not _UNSPACED_SIGN.match(last):
+        after = rf"(?!{word})(?![.,]\d)(?!\+\+|[+#](?!\w))"
     return re.compile(before + re.escape(wanted) + after)

@@ -189,6 +189,11 @@ def _choices(value: Any, row: Row, mended: list[str]) -> tuple[str, ...]:
     choices = tuple(_clean("choices", one, row, mended) for one in listed)
     if not all(choice.strip() for choice in choices):
         raise Fault("one of its choices is empty")
+    plain = [choice.strip() for choice in choices]
+    if twice := next((one for place, one in enumerate(plain) if one in plain[:place]), None):
+        raise Fault(
+            f"the choice {twice[:_SHOWN]!r} stands twice among its choices, so an answer may mean both; give each once"
+        )
     return choices
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from evalcard.errors import UserError
-from evalcard.tasks.data.readers import SUFFIXES, read_rows
+from evalcard.tasks.data.readers import PACKED, SUFFIXES, read_rows
 from evalcard.tasks.judges.judge import Judge
 from evalcard.tasks.judges.registry import parse_judge
 from evalcard.tasks.own.columns import Question, Table, read_table
 from evalcard.tasks.own.documents import Documents, golds_for
-from evalcard.tasks.own.inference import infer_judge, letters_offered
+from evalcard.tasks.own.inference import infer_judge, letters_offered, num_letters
 
 MAX_ANSWER_TOKENS = 1024
 _NAME = re.compile(rf"(?P<path>.+?(?:{'|'.join(map(re.escape, SUFFIXES))}))(?::(?P<judge>.*))?", re.DOTALL | re.I)
@@ -44,6 +44,7 @@ def parse_data_file(name: str) -> DataFile | None:
     """
     match = _NAME.fullmatch(name.strip())
     if match is None:
+        _refuse_packed(Path(name.strip()).expanduser())
         return None
     is_whole = Path(name.strip()).expanduser().is_file()
     path = Path(name.strip() if is_whole else match["path"]).expanduser()
@@ -58,6 +59,13 @@ def parse_data_file(name: str) -> DataFile | None:
     return DataFile(path, judge)
 
 
+def _refuse_packed(path: Path) -> None:
+    if path.suffix.lower() in PACKED and Path(path.stem).suffix.lower() in SUFFIXES and path.is_file():
+        raise UserError(
+            f"the data file {path} is packed, and packed files are not read. Unpack it and give {path.stem}."
+        )
+
+
 def data_task(file: DataFile) -> dict[str, Any]:
     """The config of the harness's ConfigurableTask for a data file, its documents read and checked.
 
@@ -67,18 +75,19 @@ def data_task(file: DataFile) -> dict[str, Any]:
     table = read_table(read_rows(file.path), str(file.path))
     judge, note = _judge(file, table)
     golds = _checked_golds(table.questions, judge, str(file.path))
+    count = num_letters(table.questions) if judge is not None and judge.name == "choice" else 0
     config = {
         "task": file.task_name,
-        "custom_dataset": Documents(file.path, table, golds, judge),
+        "custom_dataset": Documents(file.path, table, golds, judge, count),
         "test_split": "test",
         "fewshot_split": "test",
         "doc_to_text": "prompt",
         "doc_to_target": "target",
         "target_delimiter": "" if all(one.text[-1:].isspace() for one in table.questions) else " ",
         "fewshot_config": {"sampler": _sampler(), "doc_to_target": "shot"},
-        "metadata": {"version": _digest(file.path), "evalcard": _settings(table, judge, note)},
+        "metadata": {"version": _digest(file.path), "evalcard": _settings(table, judge, note, count)},
     }
-    if table.questions[0].choices is not None:
+    if table.questions[0].choices is not None or count:
         config["doc_to_choice"] = "letters"
     if any(one.system for one in table.questions):
         config["description"] = "system"
@@ -154,22 +163,22 @@ def _checked_golds(questions: Sequence[Question], judge: Judge | None, name: str
     return golds
 
 
-def _settings(table: Table, judge: Judge | None, note: str) -> dict[str, Any]:
+def _settings(table: Table, judge: Judge | None, note: str, count: int) -> dict[str, Any]:
     settings: dict[str, Any] = {"category": "Custom", "note": note}
     if judge is not None:
         settings["judge"] = judge.name
     if table.questions[0].id is not None:
         settings["id_field"] = "id"
     if judge is None or judge.name == "choice":
-        settings["chance"] = _chance(table.questions)
+        settings["chance"] = _chance(table.questions, count)
     return settings
 
 
-def _chance(questions: Sequence[Question]) -> float:
-    """What guessing scores: the mean of right choices over choices."""
+def _chance(questions: Sequence[Question], letters: int) -> float:
+    """What guessing scores: the mean of right choices over choices; ``letters`` where questions list none."""
     shares = []
     for question in questions:
-        count = len(question.choices or ()) or len(letters_offered(question.text))
+        count = len(question.choices or ()) or letters or len(letters_offered(question.text))
         shares.append(len(question.right or question.golds) / count if count else 0.0)
     return math.fsum(shares) / len(shares)
 

@@ -13,11 +13,15 @@ from evalcard.tasks.own.inference import letter_of
 class Documents:
     """Gives the harness the file's documents; equal to those of the same file scored in the same way only."""
 
-    def __init__(self, path: Path, table: Table, golds: Sequence[tuple[str, ...]], judge: Judge | None):
+    def __init__(
+        self, path: Path, table: Table, golds: Sequence[tuple[str, ...]], judge: Judge | None, num_letters: int = 0
+    ):
+        """num_letters: how many letters the answers choose among where the file does not say."""
         self.path = path
         self._table = table
         self._golds = golds
         self._judge = judge
+        self._num_letters = num_letters
 
     def __repr__(self) -> str:
         return f"{self.path.resolve()}:{self._judge.name if self._judge else 'letters'}"
@@ -45,11 +49,16 @@ class Documents:
         if has_system:
             doc["system"] = _description(question.system)
         doc["prompt"] = prompt_of(question, self._table.is_prompt)
-        if question.choices is not None:
-            doc["letters"] = letters(len(question.choices))
+        if num_choices := len(question.choices or ()) or self._num_letters:
+            doc["letters"] = letters(num_choices)
         doc["target"] = list(target) if has_many else target[0]
         doc["shot"] = target[0] if self._judge else letters(MAX_CHOICES)[target[0]]
         return doc
+
+    def as_turn(self, doc: dict[str, Any], position: int) -> dict[str, Any]:
+        """The document at ``position`` for a chat, where the system turn is the column's own text and nothing more."""
+        text = self._questions[position].system or ""
+        return {**doc, "system": text if text.strip() else ""} if "system" in doc else doc
 
     @property
     def _questions(self) -> tuple[Question, ...]:

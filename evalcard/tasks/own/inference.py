@@ -18,6 +18,8 @@ _MATHS = re.compile(
 _FILE_PATH = re.compile(r"[A-Za-z]:\\")
 _LETTER = re.compile(r"\(?([A-Z])\)?")
 _OPTION = re.compile(r"^[ \t]*\(?([A-Z])[).:][ \t]*\S", re.MULTILINE)
+_LAST_LETTER = "J"
+"""Single letters beyond it are seldom the names of options."""
 _LONG = 100
 """Characters from which an answer is seldom repeated word for word."""
 
@@ -44,6 +46,8 @@ def infer_judge(questions: Sequence[Question], name: str) -> tuple[str, str]:
         return "math", "every answer is a number or a formula"
     if all(_names_options(question) for question in questions):
         return "choice", "every answer is the letter of an option in its question"
+    if count := num_letters(questions):
+        return "choice", f"every answer is one letter, so its choices are A to {chr(ord('A') + count - 1)}"
     shortest = [min(len(gold) for gold in question.golds) for question in questions]
     if sorted(shortest)[len(shortest) // 2] > _LONG:
         raise UserError(
@@ -52,6 +56,20 @@ def infer_judge(questions: Sequence[Question], name: str) -> tuple[str, str]:
             "must be found."
         )
     return "contains", "the answers are short texts"
+
+
+def num_letters(questions: Sequence[Question]) -> int:
+    """How many letters the answers choose among where not every question lists them: up to the largest that is an
+    answer or is offered. 0 where an answer is no letter up to J or is not among those its question lists, where all
+    answers are the same letter, and where every question says it itself."""
+    golds = [letter_of(gold) for question in questions for gold in question.golds]
+    known = {gold for gold in golds if gold is not None and gold <= _LAST_LETTER}
+    if None in golds or len(known) < 2 or known != set(golds) or any(one.choices is not None for one in questions):
+        return 0
+    offered = [letters_offered(question.text) for question in questions]
+    if all(offered) or any(some and not _names_options(one) for one, some in zip(questions, offered, strict=True)):
+        return 0
+    return max(ord(letter) for letter in known.union(*offered)) - ord("A") + 1
 
 
 def _is_number(gold: str) -> bool:

@@ -63,7 +63,8 @@ def repeats_of(task: str, own: int, decoding: Decoding, spec: RunSpec) -> tuple[
     idle = [f"--{name.replace('_', '-')}" for name in _SAMPLING[1:] if getattr(spec, name) is not None]
     if decoding.is_greedy and idle:
         notes.append(
-            f"{task}: decoded greedily, so {' and '.join(idle)} change nothing; --temperature turns sampling on"
+            f"{task}: decoded greedily, so {' and '.join(idle)} "
+            f"{'changes' if len(idle) == 1 else 'change'} nothing; --temperature turns sampling on"
         )
     if decoding.is_greedy and own > 1 and asked is None:
         notes.append(f"{task}: answered once and not its own {own} times, since greedy answers are all the same")

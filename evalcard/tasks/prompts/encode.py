@@ -11,10 +11,10 @@ from evalcard.backends.backend import Decoding, GenerateRequest, Item, ScoreRequ
 from evalcard.errors import UserError
 from evalcard.results.records import ItemId
 from evalcard.tasks.prompts.decoding import Generation
+from evalcard.tasks.prompts.lengths import LongPrompts, TooLong
 from evalcard.tasks.prompts.requests import Fits, Prompt
 from evalcard.tasks.prompts.tokenizer import Ids, Tokenizer
 
-_SHOWN_ITEMS = 5
 _ROOM_FOR_ANSWER = 4
 """--drop-shots leaves an answer its whole limit, or this part of what the model reads where the limit is larger."""
 
@@ -66,8 +66,8 @@ def encode_items(
 ) -> Encoded:
     """Items in the order of the prompts, as many of each as ``generation`` says; it is None for scored tasks.
 
-    docs: all of the task's, by position. Raises UserError for a prompt that leaves no room for an answer, naming the
-    items; nothing is ever truncated.
+    docs: all of the task's, by position. Raises LongPrompts for prompts that leave no room for an answer; nothing is
+    ever truncated.
     """
     if not prompts:
         return Encoded((), ())
@@ -203,14 +203,7 @@ def _refuse_over(task: str, lengths: list[tuple[ItemId, int]], limit: int, what:
     over = [(item_id, length) for item_id, length in lengths if length > limit]
     if not over:
         return
-    shown = ", ".join(f"item {item_id} ({length} tokens)" for item_id, length in over[:_SHOWN_ITEMS])
-    more = f" and {len(over) - _SHOWN_ITEMS} more" if len(over) > _SHOWN_ITEMS else ""
-    raise UserError(
-        f"task {task}: {len(over)} of {len(lengths)} prompts do not fit the model's {limit} tokens {what}: "
-        f"{shown}{more}. Prompts are never cut. Ask for fewer shots with --num-fewshot, leave out as many as need be "
-        f"with --drop-shots, or give --max-model-len {max(length for _, length in over)} if the model can read that "
-        "far."
-    )
+    raise LongPrompts([TooLong(task, tuple(over), len(lengths), limit, what)])
 
 
 def parts(request: ScoreRequest | GenerateRequest) -> tuple[Ids, ...]:

@@ -10,6 +10,7 @@ from evalcard.spec import RunSpec
 from evalcard.tasks.harness import HarnessTask
 from evalcard.tasks.prompts.decoding import Generation, decoding_of, repeats_of, untouched_by, with_flags
 from evalcard.tasks.prompts.encode import Encoded, encode_items, parts, room_checker
+from evalcard.tasks.prompts.lengths import LongPrompts
 from evalcard.tasks.prompts.requests import Chat
 from evalcard.tasks.prompts.tokenizer import Ids, Tokenizer
 
@@ -83,7 +84,11 @@ def _encode(
     if task.mended_shots:
         notes.append(f"{task.name}: {len(task.mended_shots)} items would have been among their own shots, and were "
                      "given another one; the harness lets them")  # fmt: skip
-    encoded = encode_items(task.name, prompts, task.docs, tokenizer, max_model_len, generation)
+    try:
+        encoded = encode_items(task.name, prompts, task.docs, tokenizer, max_model_len, generation)
+    except LongPrompts as error:
+        # With --drop-shots a prompt that still does not fit has lost all of them.
+        raise error.without_shots() if spec.drop_shots or not task.num_fewshot else error from None
     return replace(encoded, notes=(*notes, *encoded.notes))
 
 

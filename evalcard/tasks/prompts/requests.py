@@ -8,6 +8,7 @@ from lm_eval.api.task import Task
 
 from evalcard.errors import UserError
 from evalcard.results.records import ItemId
+from evalcard.tasks.own.documents import Documents
 
 RequestKind = Literal["score", "rolling", "generate"]
 Arguments = tuple[tuple[Any, ...], ...]
@@ -48,8 +49,15 @@ Fits = Callable[[Sequence[Prompt]], list[bool]]
 def requests_of(
     task: Task, name: str, position: int, doc: dict[str, Any], num_fewshot: int, chat: Chat
 ) -> tuple[RequestKind, Arguments]:
-    """What the harness's own evaluator sends for a document. Raises what the task's templates and functions raise."""
+    """What the harness's own evaluator sends for a document. Raises what the task's templates and functions raise.
+
+    A data file's system turn is its column's text: the blank line after a description is for plain prompts, and the
+    harness leaves it in a chat, too.
+    """
     is_chat = chat.render is not None
+    own = getattr(task.config, "custom_dataset", None)
+    if is_chat and isinstance(own, Documents):
+        doc = own.as_turn(doc, position)
     context = task.fewshot_context(
         doc,
         num_fewshot=num_fewshot,

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -79,6 +79,14 @@ def _larger_rows(
                 f"{row.name}: has {found} items instead of {limit}, since tasks of it belong to other rows too"
             )
     return notes
+
+
+def with_items(row: RowRecord, sizes: Mapping[str, int], empty: Set[str]) -> RowRecord:
+    """The row without the tasks of which no item is evaluated; what it is a subset of stays the whole row."""
+    if empty.isdisjoint(row.tasks):
+        return row
+    total = sum(sizes[name] for name in row.tasks)
+    return row.model_copy(update={"tasks": [name for name in row.tasks if name not in empty], "items_total": total})
 
 
 def spread(sizes: Mapping[str, int], total: int, seed: int) -> dict[str, int]:

@@ -14,6 +14,7 @@ from evalcard.card.render import escape_cell, join_words, make_environment, writ
 from evalcard.errors import UserError
 from evalcard.gate import GateSpec, judge, with_verdict
 from evalcard.resources import card_templates
+from evalcard.results.records import RescoreRecord
 from evalcard.results.store import RunFolder
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -150,3 +151,27 @@ def test_an_incomplete_run_with_an_older_comparison_is_refused(make_case, tmp_pa
     run, comparison = make_case()
     with pytest.raises(UserError, match="incomplete.*toy-1b-w8a8"):
         written(tmp_path, (run.model_copy(update={"models": run.models[:kept]}), comparison))
+
+
+@pytest.mark.parametrize("num_compressed", [1, 2])
+def test_a_rescored_run_says_both_commands(make_case, tmp_path, num_compressed):
+    command = ["evalcard", "rescore", "arc-0a1b2c3d", "--judge", "sums=number", "--accept-changed-items"]
+    how = RescoreRecord(command=command, judges={"sums": "number", "arc": "choice"}, changed_items={"sums": [4]})
+    _, text = written(tmp_path, make_case(num_compressed, rescored=how))
+    _, block, after = text.partition("## Reproduce")[2].split("```")
+    assert block.splitlines()[-3:] == [
+        "evalcard rescore arc-0a1b2c3d \\",
+        "    --judge sums=number \\",
+        "    --accept-changed-items",
+    ]
+    assert "data\nevalcard rescore" in block
+    said = (
+        "The second command graded the stored answers again, without a model: `sums` by the judge `number` and `arc` "
+        "by the judge `choice`. 1 item of `sums` was graded by a document that had changed since it was answered."
+    )
+    assert said in after.strip().splitlines()[0]
+
+
+def test_a_p_that_is_a_dash_is_explained_only_where_it_occurs(make_case, reasoning_case, tmp_path):
+    assert "dash where items were answered several times" in written(tmp_path / "a", reasoning_case)[1]
+    assert "answered several times" not in written(tmp_path / "b", make_case())[1]

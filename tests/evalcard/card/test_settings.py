@@ -1,7 +1,7 @@
 """How a run was made, as its card says it."""
 
 from evalcard.card.settings import row_settings, settings_of
-from evalcard.results.records import RowRecord
+from evalcard.results.records import RescoreRecord, RowRecord
 
 
 def test_the_judge_and_the_subset_are_said(reasoning_case):
@@ -44,3 +44,19 @@ def test_what_was_set_away_from_the_default(make_case):
     )
     plain, _ = make_case(resolved={"chat_template_args": {}, "drop_shots": False, "fewshot_as_multiturn": None})
     assert settings_of(plain, plain.models).facts == ()
+
+
+def test_a_rescoring_is_a_second_command(make_case):
+    judge = r"regex=the answer is /a/b/(\d+)"
+    command = ["evalcard", "rescore", "arc-0a1b2c3d", "--judge", f"sums={judge}", "--data-root", "/mnt/secret/data"]
+    how = RescoreRecord(command=command, judges={"sums": judge}, changed_items={"arc": [1, 2]})
+    run, _ = make_case(rescored=how)
+    told = settings_of(run, run.models).rescored
+    assert told.command.splitlines() == [
+        "evalcard rescore arc-0a1b2c3d \\",
+        f"    --judge 'sums={judge}' \\",
+        "    --data-root data",
+    ]
+    assert (told.judges, told.changed) == ((("sums", judge),), (("arc", 2),))
+    plain, _ = make_case()
+    assert settings_of(plain, plain.models).rescored is None

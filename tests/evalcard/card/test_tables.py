@@ -2,6 +2,7 @@
 
 import pytest
 
+from evalcard.card.settings import row_settings
 from evalcard.card.tables import row_view, table_view
 from evalcard.results.records import RecoveryRecord, RowRecord
 
@@ -18,6 +19,15 @@ def test_a_subset_and_a_filter_are_said(make_case):
     run, comparison = make_case()
     view = row_view(run, comparison.tasks[2], "toy-1b-w8a8")
     assert (view.detail, view.items) == ("5-shot, exact_match, strict-match", "40 of 500")
+
+
+def test_a_row_that_tasks_left_stays_a_part_of_the_whole(make_case):
+    run, comparison = make_case()
+    rows = [row.model_copy(update={"items_total": 14042}) if row.name == "arc" else row for row in run.rows]
+    run = run.model_copy(update={"rows": rows})
+    assert row_view(run, comparison.tasks[0], "toy-1b-w8a8").items == "200 of 14042"
+    assert row_settings(run, comparison.tasks[0]).selection == "200 of 14042 (seeded)"
+    assert row_view(run, comparison.tasks[2], "toy-1b-w8a8").items == "40 of 500"
 
 
 def test_repeats_are_said(make_case):

@@ -21,6 +21,12 @@ def test_help_names_every_command():
     assert all(name in done.stdout for name in COMMANDS)
 
 
+def test_an_unknown_command_shows_near_matches(capsys: pytest.CaptureFixture[str]):
+    assert invoke(["taks"]) == 2
+    said = capsys.readouterr().err
+    assert "No such command 'taks' (did you mean tasks?)" in said and "rescore" in said
+
+
 def test_help_imports_no_subcommand():
     code = "import sys; from evalcard.cli.main import invoke; invoke(['--help']); sys.stderr.write(str([*sys.modules]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

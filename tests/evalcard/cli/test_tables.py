@@ -17,6 +17,7 @@ from evalcard.results.records import (
     RecoveryRecord,
     RunRecord,
     ScoreRecord,
+    TaskRecord,
 )
 from evalcard.run import Outcome
 
@@ -94,3 +95,43 @@ def test_the_verdict_and_its_reasons():
     out = io.StringIO()
     print_verdict(verdict, Console(file=out, width=80))
     assert out.getvalue().splitlines() == ["CANNOT JUDGE", "  gsm8k [strict]: no recovery"]
+
+
+def test_a_finding_comes_before_its_advice_and_no_line_ends_in_blanks(shown: str):
+    lines = shown.splitlines()
+    first = lines.index("blocker: [odd]: No recovery: the baseline scores 0.")
+    assert lines[first + 1 : first + 3] == ["blocker: other: No recovery at all.", "  Use more items."]
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
+def test_wrapped_lines_are_indented():
+    long = "No recovery: " + "the baseline is not shown to be above chance " * 3
+    finding = Finding(finding=long, severity="warning", where="task", advice="Use an easier task. " * 6)
+    text = printed(Comparison(schema=1, run="r", tasks=[], averages=[], health=[finding], verdict=None))
+    told = text.splitlines()[text.splitlines().index(next(s for s in text.splitlines() if s.startswith("warning"))) :]
+    assert len(told) > 4 and all(line.startswith("  ") for line in told[1:-1]) and told[-1].startswith("Card:")
+    assert max(map(len, told)) <= 80 and [line for line in told if line != line.rstrip()] == []
+    verdict = GateVerdict(outcome="FAIL", exit_code=1, min_recovery=99.0, decide="point", models=[], reasons=[long])
+    out = io.StringIO()
+    print_verdict(verdict, Console(file=out, width=80))
+    assert [len(line) - len(line.lstrip()) for line in out.getvalue().splitlines()] == [0, 2, 4]
+
+
+def test_items_that_were_answered_several_times_show_their_repeats_and_pass_at_k():
+    facts = {"name": "a_task_with_a_rather_long_name_indeed", "source": "file", "version": "1", "metric": "acc",
+             "filter": "none", "category": "c", "chance": 0.0, "higher_is_better": True, "num_fewshot": 0,
+             "repeats": 64, "decoding": "sampled", "chat_template": False, "items_total": 1319,
+             "items_selected": 1319, "selection": "all"}  # fmt: skip
+    task = TaskRecord.model_validate(facts)
+    long = row(task.name, 99.5).model_copy(update={"n": 1319})
+    passes = [0.5 + k / 200 for k in range(64)]
+    baseline = long.baseline.model_copy(update={"pass_at": passes})
+    compressed = long.compressed[0].model_copy(update={"pass_at": passes[:-1]})
+    long = long.model_copy(update={"baseline": baseline, "compressed": [compressed]})
+    run = run_record().model_copy(update={"tasks": [task]})
+    out = io.StringIO()
+    shown = Comparison(schema=1, run="r", tasks=[long], averages=[], health=[], verdict=None)
+    print_outcome(Outcome(run, shown, Path("README.md")), Console(file=out, width=80))
+    text = out.getvalue()
+    assert "1319 x 64" in text and "pass@64 81.50" in text and "pass@63 81.00" in text
+    assert max(map(len, text.splitlines())) <= 80

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,40 @@ def test_json(capsys: Any, toys: Any):
     assert {"name": "demo_words", "num_tasks": 1, "shots": "0", "items": 250}.items() <= {
         one["name"]: one for one in json.loads(capsys.readouterr().out)
     }["demo_words"].items()
+
+
+def test_without_documents_the_definition_is_shown(capsys: Any, toys: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    names = f"{toys.path('toy_mc')},gsm8k,demo_words"
+    text = "\n".join(lines_of(capsys, names))
+    assert "documents  not here: toy/choice, test" in text and "toy_mc: 2 tasks, pooled by size" in text
+    assert "documents  not here: openai/gsm8k, test" in text and "documents  250 of evalcard/demo" in text
+    assert "exact_match, filter strict-match (also graded: flexible-extract)" in text
+    said = " ".join(text.split())
+    assert "Documents that are not here: 2 tasks from toy_colours on" in said and "evalcard tasks --prefetch" in said
+    assert invoke(["tasks", "gsm8k", "--check"]) == 2
+    assert "--prefetch gsm8k" in capsys.readouterr().err
+
+
+def test_the_definition_says_what_the_built_task_says(toys: Any, monkeypatch: pytest.MonkeyPatch):
+    """Everything but the documents, their place and what only they tell."""
+    from evalcard.tasks.describe import describe
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    names = [toys.path("toy_all")]
+    built, outlined = describe(names, data_root=str(toys.data_root)), describe(names)
+    unknown = {"documents": None, "place": None, "chance": None, "source": "file"}
+    assert [replace(task, **unknown) for task in outlined.tasks] == [replace(task, **unknown) for task in built.tasks]
+    assert outlined.missing and not built.missing
+
+
+def test_a_system_text(capsys: Any, own: Path):
+    assert any("Be brief." in line for line in lines_of(capsys, str(own), "--check", "--system", "Be brief."))
+
+
+def test_one_token_is_one(capsys: Any, toys: Any):
+    text = "\n".join(lines_of(capsys, toys.path("toy_mc"), "--check", "--data-root", str(toys.data_root)))
+    assert "(1 token)" in text and "(1 tokens)" not in text
 
 
 def test_another_tokenizer(capsys: Any, own: Path, tokenizer_folder: Path):

@@ -159,7 +159,7 @@ def test_an_average_over_an_undefined_row_is_undefined(case, flips):
     case.add("good", *flips(100, 90, 0, 0)).add("guessed", *flips(100, 25, 0, 5), chance=0.25)
     (average,) = case.compare().averages
     assert average.compressed[0].recovery is None
-    assert average.compressed[0].reason == "there is none for guessed"
+    assert average.compressed[0].reason == "there is no recovery for guessed"
 
 
 def test_no_average_over_both_directions(case, flips):

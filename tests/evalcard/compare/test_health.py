@@ -3,6 +3,7 @@
 import pytest
 
 from evalcard.gate import GateSpec, judge
+from evalcard.results.records import RescoreRecord
 
 
 @pytest.mark.parametrize(("cut", "severity"), [(1, "note"), (4, "note"), (5, "warning"), (40, "warning")])
@@ -107,6 +108,14 @@ def test_a_subset_is_named(case, flips, told):
     assert told(case.compare()) == {"note: gsm8k": "A subset of 200 of 1319 items was evaluated (first 200)."}
 
 
+def test_a_subset_is_one_of_the_whole_row(case, flips, told):
+    """Tasks of which no item was drawn have left it."""
+    case.add("mmlu", *flips(200, 128, 0, 0), selection="seeded, 200 of the row's 14042")
+    case.rows[0] = case.rows[0].model_copy(update={"items_total": 14042})
+    (text,) = told(case.compare()).values()
+    assert text == "A subset of 200 of 14042 items was evaluated (seeded, 200 of the row's 14042)."
+
+
 def test_a_tripled_error_rate_behind_a_recovery_of_99_percent(case, flips, told):
     case.add("easy", *flips(1000, 995, 10, 0))
     comparison = case.compare()
@@ -136,3 +145,13 @@ def test_blockers_come_first(case, flips):
 
 def test_a_sound_comparison_has_no_findings(case, flips):
     assert case.add("arc", *flips(100, 70, 3, 2), chance=0.25).compare().health == []
+
+
+def test_documents_that_changed_since_they_were_answered(case, flips, told):
+    from evalcard.compare.comparison import compare_run
+
+    case.add("arc", *flips(100, 70, 3, 2))
+    how = RescoreRecord(command=["evalcard", "rescore", "r"], judges={}, changed_items={"arc": [3, 7]})
+    comparison = compare_run(case.run().model_copy(update={"rescored": how}), case.verdicts, case.samples)
+    said = "The documents of 2 of 100 items changed after they were answered; what they say now is what counts."
+    assert told(comparison) == {"note: arc": said}

@@ -149,3 +149,14 @@ def test_published_averages_are_ratios_of_means():
 
 def test_records_can_hold_it():
     assert json.dumps(float(recover(Fraction(1), Fraction(1, 3), True).value))
+
+
+def test_a_weak_baseline_is_counted_in_answers_where_items_were_answered_several_times():
+    """Three right answers to three of 20 items are one item's worth, but not one of 20 items right."""
+    answers = {(item, repeat): Fraction(item < 3 and repeat == 0) for item in range(20) for repeat in range(3)}
+    scored = score_row("task", [answers])
+    assert scored.answers == (3, 60) and scored.right == 1
+    assert baseline_fault(scored, 0.0, True) == (
+        "the baseline has only 3 of 60 answers right, fewer than 5 items' worth"
+    )
+    assert row(4, 20).answers is None

@@ -218,6 +218,32 @@ class TestGroups:
         with pytest.raises(UserError, match=r"leaf\.yaml runs Python .*os\.system.*--trust-task-code"):
             build(select([str(tmp_path / "team.yaml")]), (toys.data_root,))
 
+    @pytest.mark.parametrize(
+        "text",
+        ["task: [{task: gpqa_diamond_zeroshot, dataset_path: a/b}]\n",
+         "task: [gpqa_diamond_zeroshot]\ndataset_path: a/b\n",
+         "task: [{task: gpqa_diamond_zeroshot, unsafe_code: false}]\n"],
+    )  # fmt: skip
+    def test_functions_of_the_harness_meet_their_own_documents_only(self, tmp_path: Path, text: str):
+        """Many of them evaluate what the documents hold."""
+        (tmp_path / "team.yaml").write_text("group: team\n" + text)
+        with pytest.raises(
+            UserError, match=r"a group states .* for the task gpqa_diamond_zeroshot .*--trust-task-code"
+        ):
+            build(select([str(tmp_path / "team.yaml")]), (tmp_path,))
+
+    def test_an_include_is_checked_where_it_is_looked_for(self, tmp_path: Path):
+        """The list comes from another folder, which has a harmless file of the same name."""
+        (tmp_path / "sub").mkdir()
+        (tmp_path / "team.yaml").write_text("group: team\ninclude: sub/list.yaml\n")
+        (tmp_path / "sub" / "list.yaml").write_text("task: [{task: x, include: inc.yaml, dataset_path: a/b}]\n")
+        (tmp_path / "sub" / "inc.yaml").write_text("num_fewshot: 0\n")
+        (tmp_path / "inc.yaml").write_text("doc_to_text: !function utils.f\n")
+        (tmp_path / "utils.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ndef f(doc): return ''\n")
+        with pytest.raises(UserError, match=r"inc\.yaml runs Python .*utils\.f.*--trust-task-code"):
+            build(select([str(tmp_path / "team.yaml")]), (tmp_path,))
+        assert not (tmp_path / "ran").exists()
+
 
 class TestSettings:
     @pytest.mark.parametrize(

@@ -159,6 +159,8 @@ def test_two_files_with_one_name(spec_of: Callable[..., Any], tmp_path: Path):
     spec_of(TEXT)
     twin = tmp_path / "made2.yaml"
     twin.write_text((tmp_path / "made.yaml").read_text())
+    assert [one.file.path for one in select([str(twin)])] == [str(twin)], "the asked one"
+    twin.write_text("group: made\ntask: [made]\n")
     with pytest.raises(UserError, match=r"have the name made: .*made\.yaml and .*made2\.yaml"):
         select([str(twin)])
 

@@ -12,8 +12,14 @@ from evalcard.tasks.overview import list_ours
 
 def test_every_name_of_ours_has_a_line():
     listed = list_ours(data_roots(None))
-    assert [one.name for one in listed] == sorted(our_catalog())
+    assert [one.name for one in listed] == sorted([*our_catalog(), "gsm8k"])
     assert all(one.num_tasks >= 1 and one.scored for one in listed)
+
+
+def test_the_best_known_of_the_harness_is_listed_too():
+    gsm8k = {one.name: one for one in list_ours([])}["gsm8k"]
+    assert (gsm8k.num_tasks, gsm8k.shots) == (1, "5")
+    assert gsm8k.scored == "exact_match (strict-match, flexible-extract)"
 
 
 def test_lines_agree_with_what_is_built():

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -111,6 +112,36 @@ def test_a_prompt_that_does_not_fit(toy_spec: Callable[..., Any]):
     assert gc.isenabled()
 
 
+class TestLongPrompts:
+    def test_all_tasks_come_in_one_error_with_the_length_that_suffices(self, toy_spec: Callable[..., Any]):
+        with pytest.raises(UserError) as error:
+            prepare(toy_spec("toy_all", max_model_len=40))
+        said = str(error.value)
+        assert all(f"task {name}: " in said for name in ("toy_colours", "toy_shapes", "toy_sums"))
+        assert said.count("--max-model-len") == 1 and "fewer shots with --num-fewshot" in said
+        length = int(re.search(r"--max-model-len (\d+)", said)[1])  # type: ignore[index]
+        assert prepare(toy_spec("toy_all", max_model_len=length)).num_samples == 26
+        with pytest.raises(UserError, match="do not fit"):
+            prepare(toy_spec("toy_all", max_model_len=length - 1))
+
+    @pytest.mark.parametrize("given", [{"drop_shots": True}, {"num_fewshot": 0}])
+    def test_without_shots_the_question_alone_is_too_long(self, toy_spec: Callable[..., Any], given: dict[str, Any]):
+        with pytest.raises(UserError) as error:
+            prepare(toy_spec("toy_sums", max_model_len=8, **given))
+        said = str(error.value)
+        assert re.search(r"the question alone is too long \(\d+ tokens of 8\): give --max-model-len \d+ if", said)
+        assert "--num-fewshot" not in said and "--drop-shots" not in said
+
+
+def test_shots_of_a_data_file_come_from_itself(toy_spec: Callable[..., Any], tmp_path: Path):
+    path = tmp_path / "own.jsonl"
+    path.write_text("".join(json.dumps({"question": f"{i} + 1?", "answer": i + 1}) + "\n" for i in range(4)))
+    said = "own: the worked examples come from the evaluated file itself, with their answers"
+    spec = toy_spec("toy_sums").model_copy(update={"tasks": (str(path),)})
+    assert said in prepare(spec.model_copy(update={"num_fewshot": 1})).notes
+    assert said not in prepare(spec).notes
+
+
 class TestLimit:
     def test_a_total_is_spread_over_a_row_and_alone_in_document_order(self, toy_spec: Callable[..., Any]):
         whole, part = prepare(toy_spec("toy_all")), prepare(toy_spec("toy_all", limit=7))
@@ -130,6 +161,8 @@ class TestLimit:
         assert len(ready.tasks) == 1 and ready.num_samples == 1
         assert [row.tasks for row in ready.rows] == [[ready.tasks[0].name]]
         assert any("none of its items is in the subset" in note for note in ready.notes)
+        assert ready.rows[0].items_total == 14 == ready.rows[0].total([ready.tasks[0].record]), "of the whole row"
+        assert prepare(toy_spec("toy_mc")).rows[0].items_total is None
 
     def test_a_seed_of_its_own(self, toy_spec: Callable[..., Any]):
         found = {tuple(prepare(toy_spec("toy_sums", limit=4, seed=seed)).tasks[0].positions) for seed in range(5)}

@@ -158,3 +158,16 @@ class TestRows:
         (tmp_path / name).write_text(text)
         with pytest.raises(UserError, match=f"cannot read the data file .*{name}: {message}"):
             readers.read_rows(tmp_path / name)
+
+
+def test_a_key_twice_in_one_object(tmp_path: Path):
+    """JSON's reader takes the last one and says nothing, so one of two answers would count."""
+    (tmp_path / "a.jsonl").write_text('{"q": 1, "a": 2}\n{"q": 1, "a": "x", "a": "y"}\n')
+    said = "line 2: an object gives the key 'a' more than once \\('x' and 'y'\\)"
+    with pytest.raises(UserError, match=rf"a\.jsonl: {said}"):
+        readers.read_rows(tmp_path / "a.jsonl")
+    with pytest.raises(UserError, match=said):
+        readers.read_split([tmp_path / "a.jsonl"])
+    (tmp_path / "b.json").write_text('[{"q": {"a": 1, "a": 2}}]')
+    with pytest.raises(UserError, match=r"b\.json: an object gives the key 'a' more than once \(1 and 2\)"):
+        readers.read_rows(tmp_path / "b.json")

@@ -120,3 +120,36 @@ class TestMissing:
         joined = data.join_missing([self.lack(f"t{i}", "o/a", f"s{i}") for i in range(57)])
         assert "57 tasks from t0 on: data set o/a (57 subsets: s0, s1, s2, ...) is missing; why." in str(joined)
         assert str(joined).endswith("--prefetch t0,t1,t2,...") and len(str(joined)) < 500
+
+
+def splits_of(root: Path) -> data.LocalSplits:
+    return data.LocalSplits("a", data.find_splits([root], "a", None))
+
+
+@pytest.mark.parametrize("other", ["test-00000-of-00001.jsonl", "test.json", "test-00000-of-00002.jsonl"])
+def test_a_split_in_two_forms_would_count_twice(tmp_path: Path, other: str):
+    put(tmp_path, "a/test.jsonl", ROWS)
+    put(tmp_path, f"a/{other}", ROWS)
+    put(tmp_path, "a/dev.jsonl", ROWS)
+    assert len(splits_of(tmp_path)["dev"]) == 2
+    with pytest.raises(UserError, match="more than one form") as error:
+        splits_of(tmp_path)["test"]
+    assert "test.jsonl" in str(error.value) and other in str(error.value)
+
+
+def test_shards_must_all_be_there(tmp_path: Path):
+    put(tmp_path, "a/test-00000-of-00002.jsonl", ROWS)
+    with pytest.raises(UserError, match=r"only 1 of 2 parts .*Add what is missing, such as test-00001-of-00002\.jsonl"):
+        splits_of(tmp_path)["test"]
+    put(tmp_path, "a/test-00001-of-00002.jsonl", ROWS)
+    assert len(splits_of(tmp_path)["test"]) == 4
+
+
+@pytest.mark.parametrize("name", ["test.jsonl.gz", "test.JSONL"])
+def test_files_that_are_not_read_are_said(tmp_path: Path, name: str):
+    put(tmp_path, f"a/{name}", ROWS)
+    with pytest.raises(UserError, match=f"{name} lies there but is not read"):
+        data.refuse_unread([tmp_path], "a", None)
+    put(tmp_path, "a/dev.jsonl", ROWS)
+    with pytest.raises(UserError, match=f"no split 'test'.*{name} lies there but is not read"):
+        splits_of(tmp_path)["test"]

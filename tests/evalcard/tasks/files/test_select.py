@@ -90,8 +90,17 @@ def test_a_broken_neighbour_does_not_matter(tmp_path: Path):
     assert files.select([str(tmp_path / "fine.yaml")])[0].file.name == "fine"
 
 
+def test_of_two_files_of_one_name_the_asked_path_wins(tmp_path: Path):
+    write(tmp_path, a="task: same\n", b="task: same\ntag: t\n", c="group: same\ntask: [other]\n", d="task: other\n")
+    for name, kind in (("a", "task"), ("b", "task"), ("c", "group")):
+        (found,) = files.select([str(tmp_path / f"{name}.yaml")])
+        assert (found.file.name, found.file.kind) == ("same", kind)
+        assert found.file.path == str(tmp_path / f"{name}.yaml") and found.catalog["same"] == found.file
+
+
 def test_two_files_of_one_name(tmp_path: Path):
-    write(tmp_path, a="task: same\n", b="task: same\n")
+    """A group that lists its own name means the other file, and a name stands for one of them."""
+    write(tmp_path, a="task: same\n", b="group: same\ntask: [same]\n")
     with pytest.raises(UserError, match="two task files in one folder have the name same"):
         files.select([str(tmp_path / "b.yaml")])
 

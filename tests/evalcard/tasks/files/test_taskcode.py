@@ -82,11 +82,10 @@ def test_python_that_is_none(tmp_path: Path):
     "reference",
     [
         "evalcard.tasks.gpqa.process_docs",
-        "lm_eval.tasks.gpqa.zeroshot.utils.process_docs",
         "lm_eval.api.metrics.mean",
     ],
 )
-def test_functions_of_evalcard_and_the_harness_need_no_trust(tmp_path: Path, reference: str):
+def test_plain_functions_of_evalcard_and_the_harness_need_no_trust(tmp_path: Path, reference: str):
     check_file(code(tmp_path, reference), trust=False)
 
 
@@ -94,10 +93,14 @@ def test_functions_of_evalcard_and_the_harness_need_no_trust(tmp_path: Path, ref
     "reference",
     ["os.system", "subprocess.run", "sys.exit", "builtins.exec", "yaml.unsafe_load",
      "evalcard.tasks.files.factory.load_yaml",
-     "lm_eval.tasks._yaml_loader.load_yaml", "evalcard.run.run", "lm_eval.utils.simple_evaluate_user_model"],
+     "lm_eval.tasks._yaml_loader.load_yaml", "evalcard.run.run", "lm_eval.utils.simple_evaluate_user_model",
+     "lm_eval.tasks.cruxeval.utils.pass_at_k", "lm_eval.tasks.gpqa.zeroshot.utils.process_docs",
+     "lm_eval.api.task.ConfigurableTask", "lm_eval.api.registry.get_metric", "lm_eval.api.metrics._bootstrap_internal",
+     "evalcard.tasks.files.factory.Factory"],
 )  # fmt: skip
 def test_any_other_function_is_code(tmp_path: Path, reference: str):
-    """A loader of the harness would run any file its YAML names; what a module only imports is not its own."""
+    """A loader of the harness would run any file its YAML names, its task classes any metric, and its tasks' functions
+    run or evaluate what the documents hold; what a module only imports is not its own."""
     assert reference in message(code(tmp_path, reference))
 
 
@@ -112,3 +115,12 @@ def test_all_are_named_at_once(tmp_path: Path):
     path = code(tmp_path, "utils.f", "def f(docs): return docs\ndef g(doc): return doc\n")
     path.write_text(path.read_text() + "doc_to_choice: !function utils.g\n")
     assert "utils.f" in message(path) and "utils.g" in message(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["' lm_eval.api.metrics.mean'", "'lm_eval.api.metrics.mean '", '"lm_eval.api\\tmetrics.mean"']
+)
+def test_the_name_is_checked_as_the_harness_reads_it(tmp_path: Path, text: str):
+    """With a space before it, the module is a file in a folder " lm_eval" beside the task file."""
+    file(tmp_path, "def mean(x): return x\n", " lm_eval/api/metrics.py")
+    assert "holds a space or another odd character" in message(code(tmp_path, text), trust=True)

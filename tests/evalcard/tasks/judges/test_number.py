@@ -82,6 +82,39 @@ def test_which_number_a_reply_ends_on(text: str, number: str):
     assert found is not None and number_in(found) == Fraction(number)
 
 
+@pytest.mark.parametrize(
+    ("text", "gold", "right"),
+    [
+        ("The answer is not 18.", "18", False),
+        ("The answer isn't 18.", "18", False),
+        ("I don't think the answer is 18.", "18", False),
+        ("The answer cannot be 16.", "16", False),
+        ("The answer is not 9 but 8.", "8", True),
+        ("The answer is negative 18.", "18", False),
+        ("The answer is negative 18.", "-18", True),
+        ("The answer is - 18", "18", False),
+        ("The answer is minus 18", "-18", True),
+        ("Janet makes $18 every day from 9 eggs.", "18", True),
+        ("Kylar needs to pay \\$64 for the 16 glasses.", "64", True),
+        ("The profit is $70k.", "70000", True),
+        ("The profit is 70 000 dollars.", "70000", True),
+        ("Answer: 1 430", "1430", True),
+        ("2\u00bd", "2.5", True),
+        ("Rs18", "18", True),
+        ("The answer is 1 million.", "1000000", True),
+        ("The answer is 0,5.", "0.5", True),
+        ("\u0661\u0668", "18", True),
+        ("The answer is 18.\n\nLet me know if you want 2 more!", "18", True),
+        (r"-\boxed{3}", "3", False),
+        (r"-\boxed{3}", "-3", True),
+        (r"\boxed{3}/4", "3", False),
+        (r"2\cdot\boxed{3}", "3", False),
+    ],
+)
+def test_what_a_reply_states_and_what_it_denies(text: str, gold: str, right: bool):
+    assert is_right(text, gold) is right
+
+
 @pytest.mark.parametrize("text", ["", "none", "H2O", "1/0", "...,,", "9" * 5000, "\ud800", "\x00"])
 def test_no_number_is_no_answer(text: str):
     judgement = NumberJudge().judge([Answer(text, ("2",))])[0]

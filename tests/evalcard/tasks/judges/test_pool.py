@@ -1,6 +1,8 @@
 """Workers: limits, deaths, threads, ends."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -50,9 +52,42 @@ def test_a_worker_that_was_killed_is_replaced():
         for worker in pool._workers:
             if worker._process is not None:
                 worker._process.kill()
-        first = pool.ask([question("1")] * 8)
-        assert first.count("1") >= 8 - len(pool._workers)
+        assert pool.ask([question("1")] * 8) == ["1"] * 8
         assert pool.ask([question("2")] * 8) == ["2"] * 8
+
+
+def kill_when_asked(monkeypatch: pytest.MonkeyPatch, times: int, number: signal.Signals) -> list[int]:
+    """The first so many exchanges find their worker killed from outside while it works."""
+    killed: list[int] = []
+    exchange = pool_module._Worker._exchange
+
+    def exchange_and_kill(worker: pool_module._Worker, line: str | None, wall_limit_s: float) -> str | None:
+        process = worker._process
+        if line is not None and len(killed) < times and process is not None:
+            killed.append(process.pid)
+            threading.Timer(0.1, os.kill, (process.pid, number)).start()
+            line = json.dumps(SLOW)
+        return exchange(worker, line, wall_limit_s)
+
+    monkeypatch.setattr(pool_module._Worker, "_exchange", exchange_and_kill)
+    return killed
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_question_whose_worker_was_killed_from_outside_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+):
+    killed = kill_when_asked(monkeypatch, 2, number)
+    with WorkerPool("regex") as pool:
+        assert pool.ask([question("1")]) == ["1"]
+    assert len(set(killed)) == 2
+
+
+def test_workers_that_keep_being_killed_are_no_verdict(monkeypatch: pytest.MonkeyPatch):
+    killed = kill_when_asked(monkeypatch, 99, signal.SIGKILL)
+    with WorkerPool("regex") as pool, pytest.raises(UserError, match="(?s)was killed 3 times.*memory"):
+        pool.ask([question("1")])
+    assert len(set(killed)) == 3
 
 
 def test_nothing_starts_before_it_is_asked_and_nothing_stays():

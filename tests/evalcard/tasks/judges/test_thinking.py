@@ -14,6 +14,17 @@ PAIRS = [
     ("[THINK]", "[/THINK]"),
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ("<seed:think>", "</seed:think>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<thought>", "</thought>"),
+    ("<thoughts>", "</thoughts>"),
+    ("<reflection>", "</reflection>"),
+    ("<scratchpad>", "</scratchpad>"),
+    ("<think >", "</think >"),
+    ("< think>", "</ think>"),
+    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|thinking|>", "<|/thinking|>"),
+    ("<unused94>", "<unused95>"),
 ]
 
 
@@ -92,6 +103,19 @@ def test_a_quoted_tag_in_a_reply_without_thinking():
 
 def test_another_kind_of_tag_does_not_end_a_block():
     assert without_thinking("<think>in XML </thinking> ends it</think>8") == "8"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("<think>3</thinking>4", "4"),
+        ("<reasoning>3</think>\n4", "4"),
+        ("<think>3[/THINK]4", None),
+        ("<think>3</thinking>4\n<think>5</think>6", "6"),
+    ],
+)
+def test_another_name_in_the_same_brackets_ends_a_block_that_its_own_never_ends(text: str, kept: str | None):
+    assert without_thinking(text) == kept
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,9 @@ def judged(judge: ExactJudge | ContainsJudge, text: str, *golds: str) -> tuple[s
         ("5 %", "5 %"),
         ("The", "the"),
         ("A", "a"),
+        ("don\u2019t", "don't"),
+        ("\u22125", "-5"),
+        ("\u300c\u6771\u4eac\u300d\u3002", "\u6771\u4eac"),
     ],
 )
 def test_form_in_which_texts_are_compared(text: str, words: str):
@@ -66,6 +69,12 @@ def test_exact_is_exact():
         ("x = 5.", "5"),
         ("written in C++!", "C++"),
         ("a loss of -5", "-5"),
+        ("I don\u2019t know", "don't"),
+        ("\u7b54\u3048\u306f\u6771\u4eac\u3067\u3059", "\u6771\u4eac"),
+        ("\u6771\u4eac\u90fd", "\u6771\u4eac"),
+        ("\u7b54\u6848\u662f5\u4e2a", "5"),
+        ("so 5+3", "5"),
+        ("It is written in C.", "C"),
     ],
 )
 def test_contains(text: str, gold: str):
@@ -74,7 +83,8 @@ def test_contains(text: str, gold: str):
 
 @pytest.mark.parametrize(
     ("text", "gold"),
-    [("15", "5"), ("5.5", "5"), ("-5", "5"), ("x = -5", "5"), ("1,500", "500"), ("Parisian", "Paris"), ("", "Paris")],
+    [("15", "5"), ("5.5", "5"), ("-5", "5"), ("x = -5", "5"), ("1,500", "500"), ("Parisian", "Paris"), ("", "Paris")]
+    + [("I like C++", "C"), ("use C# here", "C"), ("10-5", "-5"), ("f(x)-5", "-5"), ("1.5", ".5"), ("\u221215", "5")],
 )
 def test_contains_whole_words_only(text: str, gold: str):
     assert not judged(ContainsJudge(), text, gold)[1]

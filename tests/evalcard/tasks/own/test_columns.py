@@ -90,6 +90,7 @@ class TestFaults:
             ([{"question": "q", "answer": "x", "id": 1}, {"question": "q", "answer": "x"}], "line 2: it has no 'id'"),
             ([{"question": "q", "choices": ["x", "y"], "answer": "x"}, {"question": "q", "answer": "x"}],
              "line 2: it has no 'choices'"),
+            ([{"question": "q", "choices": ["x", "y", "x "], "answer": "y"}], "line 1: the choice 'x' stands twice"),
         ],
     )  # fmt: skip
     def test_rows(self, rows: list[dict[str, Any]], message: str):

@@ -206,6 +206,21 @@ class TestPrompts:
         assert seen[0] == [("system", "Be brief."), ("user", "Question: Who wrote book 0?\nAnswer:")]
         assert seen[1] == [("user", "Question: Who wrote book 1?\nAnswer:")]
 
+    def test_a_system_turn_is_exactly_the_columns_text(self, tmp_path: Path):
+        from evalcard.tasks.harness import Chat
+
+        rows = [{**SHORT[0], "system": "Be brief. "}, {**SHORT[1], "system": "  "}, SHORT[2]]
+        task = task_of(put(tmp_path, "a.jsonl", rows))
+        task.set_fewshot(None, 1234)
+        seen: list[Any] = []
+        task.prompts([0, 1, 2], Chat(lambda messages, **_: seen.append([*messages]) or "x"))
+        assert [[one["content"] for one in turns if one["role"] == "system"] for turns in seen] == [
+            ["Be brief. "], [], []
+        ]  # fmt: skip
+        task.prompts([0], Chat(lambda messages, **_: seen.append([*messages]) or "x", system="Hello."))
+        assert seen[-1][0]["content"] == "Hello.\n\nBe brief. "
+        assert prompts_of(tmp_path / "a.jsonl")[0].startswith("Be brief.\n\nQuestion:")
+
     def test_shots_come_from_the_file_and_never_from_the_item(self, tmp_path: Path):
         """Case 65, with a question that stands in the file twice."""
         rows = [{"question": f"What is {i} and 1?", "answer": str(i + 1)} for i in range(5)] + [
@@ -305,6 +320,15 @@ class TestScoring:
         assert [doc["target"] for doc in docs_of(tmp_path / "a.jsonl")] == ["B", "C"]
         rows[1]["answer"] = "D"  # not offered
         assert settings_of(put(tmp_path, "a.jsonl", rows))["judge"] == "contains"
+
+    def test_letters_whose_options_stand_nowhere(self, tmp_path: Path):
+        """The judge reads four letters, guessing scores a quarter, and the note says both."""
+        rows = [{"question": f"Which is number {i}?", "answer": "ABD"[i]} for i in range(3)]
+        task = task_of(put(tmp_path, "a.jsonl", rows))
+        assert task.settings["judge"] == "choice" and task.settings["chance"] == 0.25
+        assert task.choices(0) == ["A", "B", "C", "D"] and task.golds(2) == ["D"] and not task.is_multiple_choice
+        assert "its choices are A to D" in task.settings["note"]
+        assert prompts_of(tmp_path / "a.jsonl", shots=1)[0].count("Answer:") == 2
 
     def test_what_is_said_wins(self, tmp_path: Path):
         path = put(tmp_path, "a.jsonl", [{"question": "q", "answer": "5"}])
@@ -438,3 +462,10 @@ class TestIdentity:
         path = put(tmp_path, "invoices.jsonl", SHORT)
         with pytest.raises(UserError, match="invoices was asked for twice"):
             build(select([f"{path}:exact", f"{path}:contains"]), ())
+
+
+def test_a_packed_file_is_said_to_be_one(tmp_path: Path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(b"\x1f\x8b")
+    with pytest.raises(UserError, match=r"a\.jsonl\.gz is packed, .* Unpack it and give a\.jsonl"):
+        parse_data_file(str(path))

@@ -4,7 +4,7 @@ import pytest
 
 from evalcard.errors import UserError
 from evalcard.tasks.own.columns import Question
-from evalcard.tasks.own.inference import infer_judge, letter_of, letters_offered
+from evalcard.tasks.own.inference import infer_judge, letter_of, letters_offered, num_letters
 
 
 def ask(text: str, *golds: str) -> Question:
@@ -22,7 +22,11 @@ def ask(text: str, *golds: str) -> Question:
         (["12 apples"], "contains"),
         (["3", "three"], "contains"),
         (["Paris", "true"], "contains"),
-        (["A", "B"], "contains"),
+        (["A", "B"], "choice"),
+        (["(C)", "J"], "choice"),
+        (["A", "A"], "contains"),
+        (["A", "K"], "contains"),
+        (["A", "b"], "contains"),
         (["v1.2.3"], "contains"),
         (["$", "%"], "contains"),
         (["costs $5 to $7 each"], "contains"),
@@ -50,12 +54,21 @@ def test_letters_a_question_offers(text: str, letters: list[str]):
     assert letters_offered(text) == letters
 
 
-def test_letters_are_a_choice_only_where_they_are_offered():
+def test_letters_that_a_question_offers_are_the_only_ones_it_has():
     text = "Which?\nA. red\nB. green"
     assert infer_judge([ask(text, "(B)"), ask(text, "A")], "a")[0] == "choice"
     assert infer_judge([ask(text, "B"), ask(text, "C")], "a")[0] == "contains"
-    assert infer_judge([ask(text, "B"), ask("Which?", "A")], "a")[0] == "contains"
+    assert infer_judge([ask(text, "B"), ask("Which?", "A")], "a")[0] == "choice"
     assert (letter_of(" (B) "), letter_of("b"), letter_of("BB")) == ("B", None, None)
+
+
+def test_single_letters_are_choices_up_to_the_largest():
+    judge, why = infer_judge([ask("Which?", "B"), ask("And this?", "(D)")], "a")
+    assert judge == "choice" and why == "every answer is one letter, so its choices are A to D"
+    text = "Which?\nA. red\nB. green\nC. blue"
+    assert num_letters([ask("Which?", "A"), ask(text, "B")]) == 3, "the largest that is offered"
+    assert num_letters([ask(text, "A"), ask(text, "B")]) == 0, "every question says its own"
+    assert num_letters([ask("Which?", "A"), ask("And this?", "A")]) == 0
 
 
 def test_long_answers_must_be_said():

@@ -149,6 +149,8 @@ class TestRepeats:
     def test_a_flag_without_effect_is_told(self):
         _, (note,) = repeats_of("t", 1, self.greedy, asked(top_p=0.9, top_k=5))
         assert note.startswith("t: decoded greedily, so --top-p and --top-k change nothing")
+        _, (note,) = repeats_of("t", 1, self.greedy, asked(top_p=0.9))
+        assert note.startswith("t: decoded greedily, so --top-p changes nothing; ")
 
     def test_flags_that_concern_generated_answers_only(self):
         assert untouched_by(asked(num_fewshot=3)) == []
