@@ -88,9 +88,25 @@ def plan_run(spec: RunSpec, progress: Progress) -> Plan:
     backends = {slug: _backend(spec, model, progress) for slug, model in zip(slugs(spec), spec.models, strict=True)}
     for backend in backends.values():
         backend.identity()
+    _refuse_beyond_positions(spec)
     prepared = prepare(spec, progress)
     _refuse_without_mean(prepared.tasks)
     return Plan(spec, prepared, backends)
+
+
+def _refuse_beyond_positions(spec: RunSpec) -> None:
+    """Our engine gives a model no position that its config does not have; other backends decide for themselves."""
+    from evalcard.tasks.prompts.tokenizer import shared_tokenizer, tokenizer_source
+
+    if spec.max_model_len is None or spec.backend != "evalcard":
+        return
+    for model in spec.models:
+        positions = shared_tokenizer(*tokenizer_source(spec, model)).num_positions
+        if positions is not None and spec.max_model_len > positions:
+            raise UserError(
+                f"--max-model-len {spec.max_model_len} is beyond the {positions} positions that the config of "
+                f"{model.name} states. Give at most {positions}, or leave it out."
+            )
 
 
 def _refuse_without_mean(tasks: Sequence["PreparedTask"]) -> None:

@@ -224,6 +224,7 @@ def test_what_is_refused_before_weights_load(capsys, no_weights: None):
         (["--limit", "2.5"], "whole number of items, or a share below 1"),
         (["--repeats", "2"], "decoded greedily"),
         (["--fewshot-as-multiturn"], "needs chat_template"),
+        (["--max-model-len", "4096"], "beyond the 512 positions"),
     ]:
         assert invoke(["run", "--dry-run", *flags]) == 2
         assert says in capsys.readouterr().err

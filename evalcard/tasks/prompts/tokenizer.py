@@ -44,7 +44,9 @@ class Tokenizer:
         self.prefix_id: int | None = inner.bos_token_id if inner.bos_token_id is not None else inner.eos_token_id
         self.eos_text: str | None = None if self.eos_id is None else inner.decode([self.eos_id])
         self.stop_ids = _stop_ids(self.eos_id, generation_config.get("eos_token_id"))
-        self.max_len = _max_len(config, inner)
+        self.num_positions = _num_positions(config)
+        """Positions that the model's config states; None where it states none."""
+        self.max_len = self.num_positions or _stated_max_len(inner)
         self.encoder = Encoder(inner, self.prefix_id, add_bos)
         self.digest = _digest(inner, self.encoder)
         template = inner.chat_template
@@ -171,12 +173,17 @@ def _stop_ids(eos: int | None, configured: int | list[int] | None) -> tuple[int,
     return tuple(sorted({one for one in (eos, *more) if one is not None}))
 
 
-def _max_len(config: dict[str, Any], inner: Any) -> int:
-    """Longest sequence, by the harness's order: text config, config, tokenizer, else 2048."""
+def _num_positions(config: dict[str, Any]) -> int | None:
+    """Longest sequence by the model's config; with ``_stated_max_len`` the harness's order of places."""
     for place in (config.get("text_config") or {}, config):
         for key in _LENGTH_KEYS:
             if isinstance(place.get(key), int):
                 return place[key]
+    return None
+
+
+def _stated_max_len(inner: Any) -> int:
+    """Longest sequence by the tokenizer, else 2048."""
     stated = getattr(inner, "model_max_length", None)
     return int(stated) if stated and stated < _UNSET_MAX_LEN else _DEFAULT_MAX_LEN
 
