@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from evalcard.backends.backend import Backend, Identity, Item, ItemAnswer
+from evalcard.modelspec import ModelSpec
 from evalcard.progress import Progress, Silent
 from evalcard.results.records import ModelRecord, ProgressRecord, Sample, Verdict
 from evalcard.results.store import RunFolder
 from evalcard.samples import answer_of, fits, make_sample, sample_key
-from evalcard.spec import ModelSpec, RunSpec
+from evalcard.spec import RunSpec
 from evalcard.tasks.grade import grade
 from evalcard.tasks.prepare import Prepared, PreparedTask
 from evalcard.tasks.prompts.tokenizer import Tokenizer

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from evalcard.backends.backend import Backend
 from evalcard.errors import UserError
+from evalcard.modelspec import DEMO, ModelSpec
 from evalcard.progress import Progress
 from evalcard.results.records import TaskRecord
-from evalcard.spec import DEMO, ModelSpec, RunSpec
+from evalcard.spec import RunSpec
 
 if TYPE_CHECKING:
     from evalcard.tasks.prepare import Prepared, PreparedTask

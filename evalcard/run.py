@@ -11,6 +11,7 @@ from evalcard.card.render import write_cards
 from evalcard.compare.comparison import compare_run
 from evalcard.errors import UserError
 from evalcard.gate import GateSpec, GateVerdict, judge_run, keep_verdict
+from evalcard.modelspec import ModelSpec
 from evalcard.plan import Plan
 from evalcard.progress import Progress
 from evalcard.results.index import AnswerIndex
@@ -18,7 +19,6 @@ from evalcard.results.origin import git_state, hardware, versions
 from evalcard.results.records import SCHEMA, Comparison, ModelRecord, ProgressRecord, RunRecord
 from evalcard.results.runs import find_run, known_models, with_known_sizes
 from evalcard.results.store import RunFolder
-from evalcard.spec import ModelSpec
 
 if TYPE_CHECKING:
     from evalcard.evaluate import ModelRun, Role

@@ -1,4 +1,4 @@
-"""RunSpec: what is compared on which tasks, frozen and strict, from YAML or flags. The one place that parses models."""
+"""RunSpec: what is compared on which tasks, frozen and strict, from YAML or flags."""
 
 import hashlib
 import json
@@ -7,16 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from evalcard.errors import UserError
-from evalcard.resources import demo_model
-from evalcard_engine.errors import EngineError
-from evalcard_engine.quant.scheme import parse_scheme
+from evalcard.modelspec import HUB_ID, ModelSpec, Strict, parse_model
 
-DEMO = "@demo"
-"""The bundled demo model, wherever evalcard is installed; neither a Hub id nor a likely folder."""
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
 _MIN_TEMPERATURE = 1e-3
 """The engine's own limit, which it would say only once a model is loaded."""
 _FILE_END = re.compile(r"\.(ya?ml|jsonl?|csv|tsv|parquet)(:.*)?$", re.DOTALL)
@@ -24,75 +19,6 @@ _NOT_PART_OF_THE_NAME = {
     "out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens", "trust_task_code"
 }  # fmt: skip
 """Fields that change neither answers nor scores, so the same command resumes in the same folder."""
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ModelSpec(Strict):
-    """A model and what is done to it: FOLDER or ORG/NAME[@REV], and a scheme."""
-
-    source: str
-    """A folder, a Hub id, or a URL for backends that take one."""
-    revision: str | None = None
-    scheme: str | None = None
-    """Canonical scheme name; None runs the model as it is."""
-    args: dict[str, str] = {}
-    """Passed on to the backend."""
-
-    @property
-    def location(self) -> str:
-        """What is opened: the source, or the bundled model's folder."""
-        return str(demo_model()) if self.source == DEMO else self.source
-
-    @property
-    def is_local(self) -> bool:
-        return self.source == DEMO or Path(self.source).expanduser().exists() or self.source.startswith((".", "/", "~"))
-
-    @property
-    def hub_id(self) -> str | None:
-        """None for a folder or a URL."""
-        return None if self.is_local or "://" in self.source else self.source
-
-    @property
-    def name(self) -> str:
-        """The Hub id, or the last part of the path or URL: fit for a card."""
-        if self.source == DEMO:
-            return "evalcard-demo"
-        return self.hub_id or Path(self.source.rstrip("/")).expanduser().resolve().name
-
-    @property
-    def label(self) -> str:
-        return f"{self.name}:{self.scheme}" if self.scheme else self.name
-
-
-def parse_model(text: str) -> ModelSpec:
-    """Split ``MODEL[:scheme]``: an existing path or a URL is whole, else the last ``:`` parts model and scheme."""
-    text = text.strip()
-    if not text:
-        raise UserError("a model is empty. Give a folder or a Hub id such as org/name, optionally with :scheme.")
-    if text.startswith("@") and text.partition(":")[0] != DEMO and not Path(text).exists():
-        raise UserError(
-            f"unknown model {text!r} (did you mean {DEMO}?). {DEMO} is the bundled model; any other is a folder or a "
-            "Hub id such as org/name."
-        )
-    if "://" in text or Path(text).expanduser().exists() or ":" not in text:
-        return _split_revision(text, None)
-    source, _, scheme_text = text.rpartition(":")
-    try:
-        scheme = parse_scheme(scheme_text)
-    except EngineError as error:
-        raise UserError(f"in model {text!r}: {error}") from None
-    return _split_revision(source, scheme.name)
-
-
-def _split_revision(source: str, scheme: str | None) -> ModelSpec:
-    is_path = Path(source).expanduser().exists() or "://" in source
-    if not is_path and _HUB_ID.fullmatch(source) and "@" in source:
-        source, _, revision = source.partition("@")
-        return ModelSpec(source=source, revision=revision, scheme=scheme)
-    return ModelSpec(source=source, scheme=scheme)
 
 
 class RunSpec(Strict):
@@ -185,7 +111,7 @@ class RunSpec(Strict):
     @field_validator("base_model")
     @classmethod
     def _hub_id(cls, value: str | None) -> str | None:
-        if value is not None and (not _HUB_ID.fullmatch(value) or Path(value).exists()):
+        if value is not None and (not HUB_ID.fullmatch(value) or Path(value).exists()):
             raise ValueError("the card needs a Hub id such as org/name, never a folder")
         return value
 

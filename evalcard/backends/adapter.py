@@ -18,7 +18,8 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from evalcard.backends.backend import Item, ItemAnswer, ScoreRequest
 from evalcard.backends.embedded import EmbeddedBackend
 from evalcard.errors import UserError
-from evalcard.spec import ModelSpec, RunSpec, make_spec, parse_model
+from evalcard.modelspec import ModelSpec, parse_model
+from evalcard.spec import RunSpec, make_spec
 from evalcard.tasks.prompts.decoding import Generation, decoding_of
 from evalcard.tasks.prompts.encode import encode_items, hash_ids
 from evalcard.tasks.prompts.requests import Prompt

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, Item, ItemAnswer, ScoreRequest
 from evalcard.errors import UserError
+from evalcard.modelspec import ModelSpec
 from evalcard.progress import Progress, Silent
-from evalcard.spec import ModelSpec, RunSpec
+from evalcard.spec import RunSpec
 from evalcard.tasks.prompts.tokenizer import Tokenizer, shared_tokenizer, tokenizer_source
 from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.scheme import parse_scheme

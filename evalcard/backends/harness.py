@@ -9,8 +9,9 @@ from typing import Any
 
 from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, Item, ItemAnswer, ScoreRequest
 from evalcard.errors import UserError
+from evalcard.modelspec import ModelSpec
 from evalcard.progress import Progress, Silent
-from evalcard.spec import ModelSpec, RunSpec
+from evalcard.spec import RunSpec
 from evalcard.tasks.prompts.tokenizer import Tokenizer, shared_tokenizer, tokenizer_source
 
 _CHUNK_ITEMS = 256

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evalcard.errors import UserError
+from evalcard.modelspec import DEMO
 from evalcard.resources import demo_model
 from evalcard.results.records import ItemId, RowRecord
-from evalcard.spec import DEMO, RunSpec, make_spec
+from evalcard.spec import RunSpec, make_spec
 
 if TYPE_CHECKING:
     from evalcard.backends.backend import Item

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from evalcard.backends.backend import GenerateRequest, Item
 from evalcard.errors import UserError
+from evalcard.modelspec import ModelSpec
 from evalcard.progress import Progress, Silent
 from evalcard.results.records import RowRecord, TaskRecord
 from evalcard.samples import prompt_tokens
-from evalcard.spec import ModelSpec, RunSpec
+from evalcard.spec import RunSpec
 from evalcard.tasks.build import build
 from evalcard.tasks.check import check_documents, check_grading
 from evalcard.tasks.data.roots import data_roots

@@ -14,6 +14,7 @@ LIGHT = [
     "evalcard.errors",
     "evalcard.progress",
     "evalcard.resources",
+    "evalcard.modelspec",
     "evalcard.spec",
     "evalcard.gate",
     "evalcard.cli.main",

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evalcard.errors import UserError
-from evalcard.spec import DEMO, make_spec
+from evalcard.modelspec import DEMO
+from evalcard.spec import make_spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from evalcard.errors import UserError
-from evalcard.spec import ModelSpec, RunSpec
+from evalcard.modelspec import ModelSpec
+from evalcard.spec import RunSpec
 from evalcard.tasks.prompts.encoder import Encoder, Ids
 
 _DEFAULT_MAX_LEN = 2048
