@@ -7,7 +7,7 @@ openai/gsm8k). On one side evalcard's own preparation; on the other lm-eval's ev
 differ in where the documents come from only, and its HFLM with everything but the forward pass. Every item of every
 task is compared, without a chat template (plain), with one and the worked examples as turns (turns), or with one and
 a single turn (single). Prints counts and the first difference; exit code 1 on any. Takes minutes: lm-eval compiles a
-template anew for every document.
+template anew for every document. Needs the extra ``hf``: the module of lm-eval's HFLM imports accelerate.
 """
 
 import argparse
