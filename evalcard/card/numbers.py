@@ -25,6 +25,14 @@ def recovery(value: float | None) -> str:
     return DASH if value is None else f"{value:.{DECIMALS}f} %"
 
 
+def interval(low: float | None, high: float | None) -> str:
+    """``[95.98, 99.87]``, in percent; without an upper end ``[95.98, ∞)``, and nothing where none was taken."""
+    if low is None:
+        return ""
+    end = "∞)" if high is None else f"{high:.{DECIMALS}f}]"
+    return f"[{low:.{DECIMALS}f}, {end}"
+
+
 def p_value(value: float | None) -> str:
     """Two significant digits; what is smaller than a thousandth is only said to be so."""
     if value is None:

@@ -20,6 +20,8 @@ class RowView:
     baseline: str
     compressed: str
     recovery: str
+    interval: str
+    """Of the recovery, in percent; empty where there is none."""
     lost: str
     gained: str
     p_value: str
@@ -100,10 +102,17 @@ def row_view(run: RunRecord, row: ComparedRow, slug: str) -> RowView:
         baseline=numbers.score(row.baseline.score, row.baseline.stderr, percent),
         compressed=numbers.DASH if score is None else numbers.score(score.score, score.stderr, percent),
         recovery=numbers.recovery(recovery),
+        interval=interval_of(score),
         lost=numbers.count(score.lost if score else None),
         gained=numbers.count(score.gained if score else None),
         p_value=numbers.p_value(score.mcnemar_p if score else None),
     )
+
+
+def interval_of(score: CompressedScore | None) -> str:
+    """The interval of a recovery, as it is printed; empty where there is none."""
+    known = score.recovery if score is not None else None
+    return numbers.interval(known.low, known.high) if known else ""
 
 
 def shots(tasks: Sequence[TaskRecord]) -> str:

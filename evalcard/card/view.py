@@ -10,7 +10,7 @@ from evalcard.card import numbers
 from evalcard.card.measures import MeasuresView, measures_view
 from evalcard.card.paths import without_paths
 from evalcard.card.settings import RowSettings, Settings, row_settings, settings_of
-from evalcard.card.tables import TableView, average_of, categories, score_of, table_view, tasks_of
+from evalcard.card.tables import TableView, average_of, categories, interval_of, score_of, table_view, tasks_of
 from evalcard.gate import GateVerdict, ModelVerdict
 from evalcard.results.records import ComparedRow, Comparison, Finding, ModelRecord, RunRecord
 
@@ -26,6 +26,7 @@ class Headline:
     """The only row; None for an average."""
     num_rows: int
     recovery: str
+    interval: str
     is_defined: bool
 
 
@@ -76,6 +77,8 @@ class CardView:
     headlines: tuple[Headline, ...]
     flips: FlipsView | None
     coarsest: StepView | None
+    confidence: str
+    """Of the intervals, in percent."""
     tables: tuple[TableView, ...]
     measures: MeasuresView
     findings: tuple[Finding, ...]
@@ -103,6 +106,7 @@ def card_view(run: RunRecord, comparison: Comparison, slug: str) -> CardView:
         headlines=tuple(headline(comparison, category, slug) for category in named),
         flips=flips_view(run, comparison, slug),
         coarsest=_coarsest(run, comparison),
+        confidence=f"{100 * comparison.confidence:g}",
         tables=tuple(table_view(run, comparison, category, slug) for category in named),
         measures=measures_view(run, comparison, ((None, "baseline"), (slug, "compressed"))),
         findings=tuple(clean(finding) for finding in comparison.health if finding.model in (None, slug)),
@@ -141,7 +145,7 @@ def headline(comparison: Comparison, category: str, slug: str) -> Headline:
     score = score_of(stands, slug) if stands is not None else None
     value = score.recovery.value if score is not None and score.recovery is not None else None
     only = rows[0].task if len(rows) == 1 else None
-    return Headline(category, only, len(rows), numbers.recovery(value), value is not None)
+    return Headline(category, only, len(rows), numbers.recovery(value), interval_of(score), value is not None)
 
 
 def flips_view(run: RunRecord, comparison: Comparison, slug: str) -> FlipsView | None:

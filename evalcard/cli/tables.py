@@ -10,7 +10,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from evalcard.card.tables import tasks_of
+from evalcard.card.tables import interval_of, tasks_of
 from evalcard.results.records import (
     ComparedRow,
     Comparison,
@@ -87,8 +87,9 @@ def _score(score: ScoreRecord | CompressedScore) -> str:
 
 def _cells(one: CompressedScore) -> tuple[str, str, str, str]:
     recovery = f"{one.recovery.value:.2f}" if one.recovery else DASH
+    interval = interval_of(one)
     flips = ["" if count is None else str(count) for count in (one.lost, one.gained)]
-    return _score(one), recovery, flips[0], flips[1]
+    return _score(one), f"{recovery}\n{interval}" if interval else recovery, flips[0], flips[1]
 
 
 def _reasons(comparison: Comparison) -> list[str]:

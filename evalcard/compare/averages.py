@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from evalcard.compare.evidence import average_pairs
 from evalcard.compare.recovery import Recovered, mean_stderr, plain_mean, recover
-from evalcard.compare.rows import RowScores, stored_recovery
+from evalcard.compare.rows import RowScores, stored_difference, stored_recovery
 from evalcard.results.records import ComparedRow, CompressedScore, ModelRecord, RunRecord, ScoreRecord
 
 AVERAGE = "average"
@@ -37,13 +38,17 @@ def _average_of(model: ModelRecord, rows: Sequence[RowScores]) -> CompressedScor
     mine = [row.compressed[model.slug] for row in rows]
     score = plain_mean([on_row.score.score for on_row in mine])
     recovered = _recovery_of_average(model, rows)
+    known = [on_row.paired for on_row in mine if on_row.paired is not None]
+    paired = average_pairs(known) if len(known) == len(mine) else None
     return CompressedScore(
         model=model.slug,
         scheme=model.scheme,
         score=float(score),
         stderr=mean_stderr(on_row.score.stderr for on_row in mine),
-        recovery=stored_recovery(recovered),
+        recovery=stored_recovery(recovered, paired, rows[0].higher_is_better),
         reason=recovered.reason,
+        difference=stored_difference(paired),
+        paired=paired,
         lost=None,
         gained=None,
         mcnemar_p=None,

@@ -1,9 +1,11 @@
 """Rows of a comparison: which tasks each pools, what every model scores on it, and how that is written down."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evalcard.compare.evidence import difference_interval, pair_row, ratio_interval
 from evalcard.compare.measures import Measures, measures_of
 from evalcard.compare.paired import Flips, count_flips, has_repeats, mcnemar_p
 from evalcard.compare.pairing import Answers
@@ -12,12 +14,17 @@ from evalcard.errors import ComparisonRefused
 from evalcard.results.records import (
     ComparedRow,
     CompressedScore,
+    DifferenceRecord,
+    PairedRecord,
     RecoveryRecord,
     RowRecord,
     RunRecord,
     ScoreRecord,
     TaskRecord,
 )
+
+CONFIDENCE = 0.95
+"""Of every interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,8 @@ class ModelOnRow:
     mcnemar_p: float | None
     one_sided: int
     """Samples that only one of the two models has."""
+    paired: PairedRecord | None
+    """None where some are."""
     measures: Measures
 
 
@@ -64,16 +73,31 @@ def compared_row(row: RowScores, run: RunRecord) -> ComparedRow:
         baseline=ScoreRecord(
             score=float(row.baseline.score), stderr=row.baseline.stderr, **_told(row.baseline_measures)
         ),
-        compressed=[_stored(row.compressed[m.slug], m.slug, m.scheme) for m in run.models if m.slug in row.compressed],
+        compressed=[_stored(row, m.slug, m.scheme) for m in run.models if m.slug in row.compressed],
         chance=row.chance,
         category=row.category,
         tasks=list(row.record.tasks),
     )
 
 
-def stored_recovery(recovered: Recovered) -> RecoveryRecord | None:
+def stored_recovery(recovered: Recovered, paired: PairedRecord | None, higher_is_better: bool) -> RecoveryRecord | None:
     """Rounded once, to the nearest float: two exact recoveries keep their order."""
-    return None if recovered.value is None else RecoveryRecord(value=float(recovered.value))
+    if recovered.value is None:
+        return None
+    found = ratio_interval(paired, CONFIDENCE, higher_is_better) if paired else None
+    if found is None:
+        return RecoveryRecord(value=float(recovered.value))
+    high = None if math.isinf(found.high) else 100 * found.high
+    return RecoveryRecord(value=float(recovered.value), low=100 * found.low, high=high)
+
+
+def stored_difference(paired: PairedRecord | None) -> DifferenceRecord | None:
+    """None where an item was answered by one of the two models only, or there are fewer than two."""
+    if paired is None:
+        return None
+    found = difference_interval(paired, CONFIDENCE)
+    ends = {"low": found.low, "high": found.high} if found else {}
+    return DifferenceRecord(value=paired.compressed - paired.baseline, **ends)
 
 
 def _score_row(
@@ -134,22 +158,42 @@ def _on_row(
     tested = flips is not None and not has_repeats(ours)
     p_value = mcnemar_p(flips.lost, flips.gained) if flips is not None and tested else None
     measures = measures_of(record.rule, given, theirs, higher)
-    return ModelOnRow(score, recovered, flips, p_value, one_sided, measures)
+    paired = None if one_sided else pair_row(record.rule, ours, theirs)
+    return ModelOnRow(score, recovered, flips, p_value, one_sided, paired, measures)
 
 
-def _stored(on_row: ModelOnRow, slug: str, scheme: str | None) -> CompressedScore:
+def _stored(row: RowScores, slug: str, scheme: str | None) -> CompressedScore:
+    on_row = row.compressed[slug]
     return CompressedScore(
         model=slug,
         scheme=scheme,
         score=float(on_row.score.score),
         stderr=on_row.score.stderr,
-        recovery=stored_recovery(on_row.recovered),
+        recovery=stored_recovery(on_row.recovered, on_row.paired, row.higher_is_better),
         reason=on_row.recovered.reason,
+        difference=stored_difference(on_row.paired),
+        chance_adjusted=_above_chance(row, on_row),
+        error_ratio=_error_ratio(row, on_row),
+        paired=on_row.paired,
         lost=on_row.flips.lost if on_row.flips else None,
         gained=on_row.flips.gained if on_row.flips else None,
         mcnemar_p=on_row.mcnemar_p,
         **_told(on_row.measures),
     )
+
+
+def _above_chance(row: RowScores, on_row: ModelOnRow) -> float | None:
+    """Recovery of what lies above guessing; where recovery itself is undefined, so is this."""
+    if on_row.recovered.value is None or not row.higher_is_better:
+        return None
+    return 100 * (float(on_row.score.score) - row.chance) / (float(row.baseline.score) - row.chance)
+
+
+def _error_ratio(row: RowScores, on_row: ModelOnRow) -> float | None:
+    """For scores that are shares of items."""
+    before, after = 1 - row.baseline.score, 1 - on_row.score.score
+    is_share = row.higher_is_better and 0 < before <= 1 and 0 <= after <= 1
+    return float(after / before) if is_share else None
 
 
 def _told(measures: Measures) -> dict[str, Any]:

@@ -264,6 +264,43 @@ class RecoveryRecord(Record):
     value: float
     low: float | None = None
     high: float | None = None
+    """Both ends of the interval; ``high`` is None where there is no upper end, both where no interval was taken."""
+
+
+class PairedRecord(Record):
+    """Both models on one row, item by item, in so many numbers that an interval can be had at any confidence."""
+
+    n: int
+    """Items that both models answered."""
+    different: int
+    """Of them, those whose scores differ."""
+    is_binary: bool
+    """Whether every item is right or wrong with either model, once each, and weighs the same."""
+    both: float | None
+    """Sum over items of the smaller score: items right with both models, where these are right or wrong. None where
+    scores leave 0 to 1, or items do not weigh the same."""
+    lost: float | None
+    """Sum of what the baseline has more."""
+    gained: float | None
+    """Sum of what the compressed model has more."""
+    baseline: float
+    """The row's score."""
+    compressed: float
+    baseline_variance: float
+    """Variance of the row's score over sets of such items, its standard error squared."""
+    compressed_variance: float
+    covariance: float
+    """Of both models' scores."""
+    degrees: float | None
+    """Degrees of freedom of these; None for the average of several sets."""
+
+
+class DifferenceRecord(Record):
+    """Compressed score - baseline score, as a fraction."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
 
 
 class CompressedScore(Record):
@@ -280,6 +317,13 @@ class CompressedScore(Record):
     recovery: RecoveryRecord | None
     reason: str | None = None
     """Why there is no recovery."""
+    difference: DifferenceRecord | None = None
+    paired: PairedRecord | None = None
+    """None where an item was answered by one of the two models only."""
+    chance_adjusted: float | None = None
+    """100 * (compressed - chance) / (baseline - chance); None where that means nothing."""
+    error_ratio: float | None = None
+    """Error rate of the compressed model over the baseline's; None where the baseline makes none."""
     lost: int | None
     """Answers the baseline had right and this model has wrong; None for an average and where scores are not 0 or 1."""
     gained: int | None
@@ -321,5 +365,7 @@ class Comparison(Record):
     tasks: list[ComparedRow]
     averages: list[ComparedRow]
     health: list[Finding]
+    confidence: float = 0.95
+    """Confidence of every interval here."""
     verdict: dict[str, Any] | None
     """The gate's last word on this comparison, None where no gate was asked."""

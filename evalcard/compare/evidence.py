@@ -1,0 +1,152 @@
+"""Two models on one row as a PairedRecord, and the intervals that follow from it."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+
+from evalcard.compare.intervals import (
+    MIN_DIFFERENT,
+    Interval,
+    PairedCounts,
+    fieller_ratio,
+    normal_quantile,
+    score_difference,
+    score_ratio,
+    student_quantile,
+)
+from evalcard.compare.recovery import Rule, Values
+from evalcard.results.records import ItemId, PairedRecord
+
+Pairs = Sequence[tuple[float, float]]
+"""(baseline, compressed) of each item, means over its repeats."""
+
+
+def pair_row(rule: Rule, baseline: Sequence[Values], compressed: Sequence[Values]) -> PairedRecord | None:
+    """Both models on the tasks of a row, over the items both answered; None below two items in any of its sets."""
+    sets = [pairs for ours, theirs in zip(baseline, compressed, strict=True) if (pairs := _pairs(ours, theirs))]
+    if rule != "mean":
+        sets = [[pair for pairs in sets for pair in pairs]]
+    if not sets or min(map(len, sets)) < 2:
+        return None
+    repeated = any(len({item for item, _ in values}) < len(values) for values in baseline)
+    records = [_pair_set(pairs, repeated) for pairs in sets]
+    return records[0] if len(records) == 1 else average_pairs(records)
+
+
+def average_pairs(records: Sequence[PairedRecord]) -> PairedRecord:
+    """The plain mean of several independent sets.
+
+    Variances take in two items more for each set, one lost and one gained: without a single flip the spread of the
+    difference would be nil (the idea of A. Agresti and Y. Min, Statistics in Medicine 24, 2005).
+    """
+    spread = [_with_two_flips(record) for record in records]
+    share = 1 / len(records)
+    return PairedRecord(
+        n=sum(record.n for record in records),
+        different=sum(record.different for record in records),
+        is_binary=False,
+        both=None,
+        lost=None,
+        gained=None,
+        baseline=share * math.fsum(record.baseline for record in records),
+        compressed=share * math.fsum(record.compressed for record in records),
+        baseline_variance=share**2 * math.fsum(variances[0] for variances in spread),
+        compressed_variance=share**2 * math.fsum(variances[1] for variances in spread),
+        covariance=share**2 * math.fsum(variances[2] for variances in spread),
+        degrees=None,
+    )
+
+
+def ratio_interval(paired: PairedRecord, confidence: float, higher_is_better: bool = True) -> Interval | None:
+    """Interval of compressed / baseline, the other way round where lower is better; both are fractions.
+
+    None where nothing can be said: a denominator of 0, or too few items that differ in scores without bounds.
+    """
+    one = paired if higher_is_better else _swapped(paired)
+    if one.baseline <= 0:
+        return None
+    counts = _counts(one)
+    if counts is not None and (one.is_binary or one.different < MIN_DIFFERENT):
+        return score_ratio(counts, confidence)
+    if counts is None and one.degrees is not None and one.different < MIN_DIFFERENT:
+        return None
+    variances = (one.baseline_variance, one.compressed_variance, one.covariance)
+    return fieller_ratio(one.baseline, one.compressed, variances, student_quantile(confidence, one.degrees))
+
+
+def difference_interval(paired: PairedRecord, confidence: float) -> Interval | None:
+    """Interval of compressed - baseline; None where too few items differ in scores without bounds."""
+    counts = _counts(paired)
+    if counts is not None and (paired.is_binary or paired.different < MIN_DIFFERENT):
+        return score_difference(counts, confidence)
+    if counts is None and paired.degrees is not None and paired.different < MIN_DIFFERENT:
+        return None
+    variance = paired.baseline_variance + paired.compressed_variance - 2 * paired.covariance
+    quantile = student_quantile(confidence, paired.degrees) if paired.degrees else normal_quantile(confidence)
+    value, reach = paired.compressed - paired.baseline, quantile * math.sqrt(max(variance, 0.0))
+    return Interval(value - reach, value + reach)
+
+
+def _pairs(ours: Values, theirs: Values) -> list[tuple[float, float]]:
+    """Means over the repeats that both models have."""
+    repeats: dict[ItemId, list[tuple[Fraction, Fraction]]] = defaultdict(list)
+    for address, value in ours.items():
+        if address in theirs:
+            repeats[address[0]].append((value, theirs[address]))
+    return [
+        (float(sum(b for b, _ in found) / len(found)), float(sum(c for _, c in found) / len(found)))
+        for found in repeats.values()
+    ]
+
+
+def _pair_set(pairs: Pairs, repeated: bool) -> PairedRecord:
+    n = len(pairs)
+    mean_b, mean_c = math.fsum(b for b, _ in pairs) / n, math.fsum(c for _, c in pairs) / n
+    scale = 1 / (n * (n - 1))
+    is_share = all(0 <= score <= 1 for pair in pairs for score in pair)
+    return PairedRecord(
+        n=n,
+        different=sum(b != c for b, c in pairs),
+        is_binary=not repeated and all(score in (0, 1) for pair in pairs for score in pair),
+        both=math.fsum(min(pair) for pair in pairs) if is_share else None,
+        lost=math.fsum(max(b - c, 0.0) for b, c in pairs) if is_share else None,
+        gained=math.fsum(max(c - b, 0.0) for b, c in pairs) if is_share else None,
+        baseline=mean_b,
+        compressed=mean_c,
+        baseline_variance=scale * math.fsum((b - mean_b) ** 2 for b, _ in pairs),
+        compressed_variance=scale * math.fsum((c - mean_c) ** 2 for _, c in pairs),
+        covariance=scale * math.fsum((b - mean_b) * (c - mean_c) for b, c in pairs),
+        degrees=n - 1,
+    )
+
+
+def _with_two_flips(record: PairedRecord) -> tuple[float, float, float]:
+    """(variance, variance, covariance) of the means after two items more, (1, 0) and (0, 1); as they are where scores
+    have no bounds, or the record is an average already."""
+    raw = (record.baseline_variance, record.compressed_variance, record.covariance)
+    if record.both is None or record.degrees is None:
+        return raw
+    n, more = record.n, record.n + 2
+    means = (record.baseline, record.compressed)
+    products = ((means[0], means[0], 1.0), (means[1], means[1], 1.0), (means[0], means[1], 0.0))
+    found = []
+    for variance, (one, other, added) in zip(raw, products, strict=True):
+        total = variance * n * (n - 1) + n * one * other + added
+        centre = (n * one + 1) * (n * other + 1) / more
+        found.append((total - centre) / (more * (more - 1)))
+    return found[0], found[1], found[2]
+
+
+def _swapped(paired: PairedRecord) -> PairedRecord:
+    changes = {
+        "baseline": paired.compressed, "compressed": paired.baseline, "lost": paired.gained, "gained": paired.lost,
+        "baseline_variance": paired.compressed_variance, "compressed_variance": paired.baseline_variance,
+    }  # fmt: skip
+    return paired.model_copy(update=changes)
+
+
+def _counts(paired: PairedRecord) -> PairedCounts | None:
+    if paired.both is None or paired.lost is None or paired.gained is None:
+        return None
+    return PairedCounts(paired.both, paired.lost, paired.gained, paired.n)
