@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.segment import Segment, Segments
@@ -49,12 +50,13 @@ def print_outcome(outcome: "RunOutcome", console: Console | None = None) -> None
 
 
 def _comparison_table(run: RunRecord, comparison: Comparison) -> Table:
-    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    table = Table(header_style="bold", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("Task", overflow="fold")
     table.add_column("Items", justify="right", no_wrap=True)
     table.add_column("Model", overflow="fold")
     table.add_column("Score", justify="right", no_wrap=True)
-    table.add_column("Recovery %", justify="right", no_wrap=True)
+    interval = escape(f"[{100 * comparison.confidence:g} % interval]")
+    table.add_column(f"Recovery %\n{interval}", justify="right", no_wrap=True)
     table.add_column("Lost", justify="right")
     table.add_column("Gained", justify="right")
     labels = {model.slug: model.scheme or model.name for model in run.models}
