@@ -1,0 +1,132 @@
+"""Forecasts against simulated runs, against each other, and the case from the field."""
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from evalcard.compare.intervals import Interval, PairedCounts, normal_quantile, score_ratio
+from evalcard.compare.power import (
+    Plan,
+    expected_counts,
+    finest_limit,
+    items_for_margin,
+    margin_in_errors,
+    more_items,
+    more_items_of,
+    smallest_drop,
+    smallest_margin,
+)
+
+PLANS = [Plan(200, 0.9, 0.10), Plan(500, 0.6, 0.10), Plan(1319, 0.9, 0.05), Plan(1000, 0.3, 0.2, 0.9, 0.5)]
+
+
+def draw(plan: Plan, recovery: float, source: random.Random) -> PairedCounts:
+    """One simulated run of a model with this recovery."""
+    mean = expected_counts(plan, recovery)
+    weights = (mean.both, mean.lost, mean.gained, plan.n - mean.both - mean.lost - mean.gained)
+    drawn = source.choices(("both", "lost", "gained", "neither"), weights, k=plan.n)
+    return PairedCounts(drawn.count("both"), drawn.count("lost"), drawn.count("gained"), plan.n)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_smallest_drop_is_shown_as_often_as_promised(plan):
+    drop, source = smallest_drop(plan), random.Random(1)
+    assert drop is not None
+    found = [score_ratio(draw(plan, 1 - drop, source), plan.confidence) for _ in range(300)]
+    assert sum(one.high < 1 for one in found) / 300 == pytest.approx(plan.power, abs=0.09)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_finest_limit_is_passed_as_often_as_promised(plan):
+    limit, source = finest_limit(plan), random.Random(2)
+    assert limit is not None
+    found = [score_ratio(draw(plan, 1.0, source), plan.confidence) for _ in range(300)]
+    assert sum(one.low >= limit for one in found) / 300 == pytest.approx(plan.power, abs=0.09)
+
+
+@pytest.mark.parametrize("figure", [smallest_drop, lambda plan: 1 - finest_limit(plan)], ids=["drop", "margin"])
+def test_shows_more_with_more_items_fewer_flips_and_less_demanded(figure):
+    base = Plan(500, 0.8, 0.05)
+    better = [replace(base, n=501), replace(base, flip_rate=0.04), replace(base, confidence=0.94)]
+    better += [replace(base, power=0.79), replace(base, n=10**6), replace(base, flip_rate=0.0)]
+    assert all(figure(plan) < figure(base) for plan in better)
+    sizes = [figure(Plan(n, 0.8)) for n in (50, 100, 200, 400, 800, 1600)]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_drop_that_is_shown_is_the_least_one():
+    for n in (40, 130, 1319):
+        for score in (0.4, 0.9, 0.99, 1.0):
+            for flips in (0.0, 0.02, 0.3):
+                plan = Plan(n, score, flips)
+                drop = smallest_drop(plan)
+                assert drop is not None and 0 < drop <= 1
+                halves = [smallest_drop(replace(plan, n=n * factor)) for factor in (4, 16)]
+                assert drop > halves[0] > halves[1]
+
+
+def test_what_cannot_be_shown_at_all():
+    assert smallest_drop(Plan(3, 0.9)) is None
+    assert smallest_drop(Plan(1000, 0.0)) is None
+    assert finest_limit(Plan(1000, 0.0)) is None
+
+
+@pytest.mark.parametrize("recovery", [0.0, 0.5, 0.93, 1.0])
+@pytest.mark.parametrize("score", [0.02, 0.5, 0.98, 1.0])
+def test_expected_items_have_the_score_and_the_recovery(score, recovery):
+    counts = expected_counts(Plan(100, score, 0.2), recovery)
+    assert counts.both + counts.lost == pytest.approx(100 * score)
+    assert counts.both + counts.gained == pytest.approx(100 * score * recovery)
+
+
+@pytest.mark.parametrize(
+    ("counts", "limit"), [((176, 4, 4, 200), 0.99), ((270, 25, 5, 400), 0.95), ((88, 2, 2, 100), 1.02)]
+)
+def test_as_many_items_more_do_decide(counts, limit):
+    one = PairedCounts(*counts)
+    more = more_items_of(one, limit, 0.95)
+    assert more is not None and more > 0
+    for extra, is_decided in ((more, True), (more * 0.98 - 1, False)):
+        scale = (one.n + extra) / one.n
+        grown = PairedCounts(one.both * scale, one.lost * scale, one.gained * scale, math.ceil(one.n * scale))
+        found = score_ratio(replace(grown, n=one.n * scale), 0.95)  # type: ignore[arg-type]
+        assert (found.low >= limit or found.high < limit) == is_decided
+
+
+def test_more_items_from_an_interval_alone():
+    assert more_items(100, 0.98, Interval(0.94, 1.02), 0.96) == 300  # twice too wide: four times the items
+    assert more_items(100, 0.98, Interval(0.94, 1.02), 1.0) == 300
+    assert more_items(100, 0.98, Interval(0.94, 1.02), 0.94) == 0
+    assert more_items(100, 0.98, Interval(0.94, 1.02), 0.98) is None
+    assert more_items(100, 0.98, Interval(0.0, math.inf), 1.2) is None
+    assert more_items_of(PairedCounts(95, 5, 0, 200), 0.95, 0.95) is None
+
+
+def test_more_items_grow_towards_the_limit():
+    counts = PairedCounts(180, 5, 5, 200)
+    found = [more_items_of(counts, limit, 0.95) for limit in (0.9, 0.95, 0.97, 0.99, 0.999)]
+    assert found == sorted(found) and found[0] == 0
+
+
+def test_200_items_and_a_one_point_margin_are_0_6_standard_errors():
+    """A gate at 93.5 % was red in 17 of 120 runs of a model that scores 94.4 %."""
+    assert margin_in_errors(200, 0.944, 0.01) == pytest.approx(0.6, abs=0.02)
+    assert smallest_margin(200, 0.944, 0.95) == pytest.approx(0.032, abs=0.001)
+    assert items_for_margin(0.944, 0.01, 0.95) == 2031
+
+
+def test_margins_agree_with_each_other():
+    for n, score in ((50, 0.5), (200, 0.944), (1319, 0.7)):
+        margin = smallest_margin(n, score, 0.95)
+        assert margin_in_errors(n, score, margin) == pytest.approx(normal_quantile(0.95))
+        assert items_for_margin(score, margin, 0.95) == pytest.approx(n, abs=1)
+    assert margin_in_errors(10, 1.0, 0.01) == math.inf
+    assert items_for_margin(1.0, 0.01, 0.95) == 1
+
+
+@pytest.mark.parametrize("wrong", [{"n": 0}, {"score": 1.1}, {"flip_rate": -0.1}, {"confidence": 0.5}, {"power": 1.0}])
+def test_refuses_a_plan_that_is_none(wrong):
+    with pytest.raises(AssertionError):
+        replace(Plan(10, 0.5), **wrong)

@@ -1,0 +1,1 @@
+"""Simulations that hold the statistics of evalcard.compare against their promises."""
