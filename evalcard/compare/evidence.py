@@ -13,6 +13,7 @@ from evalcard.compare.intervals import (
     normal_quantile,
     score_difference,
     score_ratio,
+    skewed_quantile,
     student_quantile,
 )
 from evalcard.compare.recovery import Rule, Values
@@ -54,6 +55,7 @@ def average_pairs(records: Sequence[PairedRecord]) -> PairedRecord:
         baseline_variance=share**2 * math.fsum(variances[0] for variances in spread),
         compressed_variance=share**2 * math.fsum(variances[1] for variances in spread),
         covariance=share**2 * math.fsum(variances[2] for variances in spread),
+        skewness=None,
         degrees=None,
     )
 
@@ -72,7 +74,11 @@ def ratio_interval(paired: PairedRecord, confidence: float, higher_is_better: bo
     if counts is None and one.degrees is not None and one.different < MIN_DIFFERENT:
         return None
     variances = (one.baseline_variance, one.compressed_variance, one.covariance)
-    return fieller_ratio(one.baseline, one.compressed, variances, student_quantile(confidence, one.degrees))
+    low, high = _quantiles(one, confidence)
+    return Interval(
+        fieller_ratio(one.baseline, one.compressed, variances, low).low,
+        fieller_ratio(one.baseline, one.compressed, variances, high).high,
+    )
 
 
 def difference_interval(paired: PairedRecord, confidence: float) -> Interval | None:
@@ -86,6 +92,17 @@ def difference_interval(paired: PairedRecord, confidence: float) -> Interval | N
     quantile = student_quantile(confidence, paired.degrees) if paired.degrees else normal_quantile(confidence)
     value, reach = paired.compressed - paired.baseline, quantile * math.sqrt(max(variance, 0.0))
     return Interval(value - reach, value + reach)
+
+
+def _quantiles(paired: PairedRecord, confidence: float) -> tuple[float, float]:
+    """Quantiles for the low and the high end: losses that are rare and alike skew the mean, and a symmetric interval
+    would reach too little on one side. They are widened for few items that differ, as their spread is then guessed."""
+    t = student_quantile(confidence, paired.degrees)
+    if paired.skewness is None or paired.degrees is None:
+        return t, t
+    wider = math.sqrt(1 + 2 / max(paired.different, 1))
+    tilt = paired.skewness / math.sqrt(paired.n)
+    return wider * max(t, skewed_quantile(t, tilt)), wider * max(t, skewed_quantile(t, -tilt))
 
 
 def _pairs(ours: Values, theirs: Values) -> list[tuple[float, float]]:
@@ -117,8 +134,17 @@ def _pair_set(pairs: Pairs, repeated: bool) -> PairedRecord:
         baseline_variance=scale * math.fsum((b - mean_b) ** 2 for b, _ in pairs),
         compressed_variance=scale * math.fsum((c - mean_c) ** 2 for _, c in pairs),
         covariance=scale * math.fsum((b - mean_b) * (c - mean_c) for b, c in pairs),
+        skewness=_skewness([c - (mean_c / mean_b) * b for b, c in pairs]) if mean_b else None,
         degrees=n - 1,
     )
+
+
+def _skewness(values: Sequence[float]) -> float | None:
+    """Third central moment over the variance to the power 3/2; None without variance."""
+    mean = math.fsum(values) / len(values)
+    second = math.fsum((value - mean) ** 2 for value in values) / len(values)
+    third = math.fsum((value - mean) ** 3 for value in values) / len(values)
+    return third / second**1.5 if second > 0 else None
 
 
 def _with_two_flips(record: PairedRecord) -> tuple[float, float, float]:
@@ -142,6 +168,7 @@ def _swapped(paired: PairedRecord) -> PairedRecord:
     changes = {
         "baseline": paired.compressed, "compressed": paired.baseline, "lost": paired.gained, "gained": paired.lost,
         "baseline_variance": paired.compressed_variance, "compressed_variance": paired.baseline_variance,
+        "skewness": None if paired.skewness is None else -paired.skewness,
     }  # fmt: skip
     return paired.model_copy(update=changes)
 

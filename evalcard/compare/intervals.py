@@ -129,6 +129,16 @@ def student_quantile(confidence: float, degrees: float | None) -> float:
     return float(t.ppf((1 + confidence) / 2, degrees))
 
 
+def skewed_quantile(quantile: float, tilt: float) -> float:
+    """Quantile of a studentized mean whose values are skewed; tilt: their skewness over the root of their number.
+
+    The inverse of P. Hall's cubic transformation (JRSS B 54, 1992).
+    """
+    if abs(tilt) < 1e-9:
+        return quantile
+    return 3 / tilt * (math.cbrt(1 + tilt * quantile - tilt**2 / 6) - 1)
+
+
 def _over(value: float, spread: float) -> float:
     """value / spread, with a sign at no spread."""
     if spread > 0:

@@ -291,6 +291,8 @@ class PairedRecord(Record):
     compressed_variance: float
     covariance: float
     """Of both models' scores."""
+    skewness: float | None
+    """Of compressed - recovery * baseline score over the items; None where all are equal, and for averages."""
     degrees: float | None
     """Degrees of freedom of these; None for the average of several sets."""
 

@@ -68,8 +68,16 @@ def pair(baseline: np.ndarray, compressed: np.ndarray) -> PairedRecord:
         baseline_variance=float(variances[0, 0]),
         compressed_variance=float(variances[1, 1]),
         covariance=float(variances[0, 1]),
+        skewness=skewness(compressed - compressed.mean() / baseline.mean() * baseline) if baseline.any() else None,
         degrees=n - 1,
     )
+
+
+def skewness(values: np.ndarray) -> float | None:
+    """As a row stores it; None without variance."""
+    away = values - values.mean()
+    second = float((away**2).mean())
+    return float((away**3).mean()) / second**1.5 if second > 0 else None
 
 
 def coverage(runs: int, seed: int) -> Part:

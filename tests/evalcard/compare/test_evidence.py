@@ -6,7 +6,14 @@ from fractions import Fraction
 import pytest
 
 from evalcard.compare.evidence import average_pairs, difference_interval, pair_row, ratio_interval
-from evalcard.compare.intervals import PairedCounts, fieller_ratio, score_difference, score_ratio, student_quantile
+from evalcard.compare.intervals import (
+    PairedCounts,
+    fieller_ratio,
+    score_difference,
+    score_ratio,
+    skewed_quantile,
+    student_quantile,
+)
 
 
 def values(*scores):
@@ -48,7 +55,19 @@ def test_repeats_are_one_item():
     assert (found.n, found.different, found.is_binary) == (60, 12, False)
     assert (found.both, found.lost, found.gained) == (44, 6, 0)
     variances = (found.baseline_variance, found.compressed_variance, found.covariance)
-    assert ratio_interval(found, 0.95) == fieller_ratio(50 / 60, 44 / 60, variances, student_quantile(0.95, 59))
+    interval, t = ratio_interval(found, 0.95), student_quantile(0.95, 59)
+    wider, tilt = (1 + 2 / 12) ** 0.5, found.skewness / 60**0.5
+    assert tilt < 0, "losses only"
+    assert interval.low == fieller_ratio(50 / 60, 44 / 60, variances, wider * skewed_quantile(t, tilt)).low
+    assert interval.high == fieller_ratio(50 / 60, 44 / 60, variances, wider * t).high
+
+
+def test_skewness_is_that_of_the_residuals():
+    found = repeated(12)
+    residuals = [0.5 - 44 / 50] * 12 + [1 - 44 / 50] * 28 + [0.5 - 0.5 * 44 / 50] * 20
+    mean = statistics.fmean(residuals)
+    second, third = (statistics.fmean([(one - mean) ** power for one in residuals]) for power in (2, 3))
+    assert found.skewness == pytest.approx(third / second**1.5)
 
 
 def test_few_items_that_differ_are_taken_for_whole_flips():

@@ -16,6 +16,7 @@ from evalcard.compare.intervals import (
     ratio_statistic,
     score_difference,
     score_ratio,
+    skewed_quantile,
     student_quantile,
 )
 
@@ -139,3 +140,10 @@ def test_fieller_knows_when_it_knows_nothing():
 def test_quantiles():
     assert student_quantile(0.95, None) == normal_quantile(0.95)
     assert student_quantile(0.95, 9) == pytest.approx(2.262157, abs=1e-6)
+
+
+@pytest.mark.parametrize("tilt", [-0.3, -0.05, 1e-12, 0.05, 0.3])
+def test_a_skewed_quantile_is_what_the_transformation_makes_symmetric(tilt):
+    found = skewed_quantile(1.96, tilt)
+    assert found + tilt * found**2 / 3 + tilt**2 * found**3 / 27 + tilt / 6 == pytest.approx(1.96)
+    assert (found > 1.96) == (tilt < 0) or abs(tilt) < 1e-9
