@@ -11,7 +11,6 @@ from evalcard.compare.comparison import compare_run
 from evalcard.errors import UserError
 from evalcard.gate import keep_verdict
 from evalcard.progress import Progress, Silent
-from evalcard.results.lock import RunLock
 from evalcard.results.records import Comparison, ItemId, RescoreRecord, RunRecord, Sample, TaskRecord, Verdict
 from evalcard.results.runs import find_run
 from evalcard.results.store import RunFolder
@@ -96,7 +95,8 @@ def rescore(
     from evalcard.tasks.regrade import prepare_stored
 
     bars: Progress = progress or Silent()
-    with _locked(find_run(out, which)) as folder:
+    found = find_run(out, which)
+    with RunFolder.locked(found.path, "Copy the run to a folder that can be written.") as folder:
         run = folder.read_run()
         tasks = prepare_stored(run, judges or {}, data_root, trust_task_code, bars)
         graded = _grade_all(folder, run, tasks, bars, accept_changed_items)
@@ -104,18 +104,6 @@ def rescore(
         how = _rescoring(run, judges or {}, graded.changed_items, data_root, trust_task_code)
         rescored = run.model_copy(update={"tasks": records, "rescored": how})
         return _write(folder, rescored, graded, is_changed=graded.is_changed or records != run.tasks)
-
-
-def _locked(folder: RunFolder) -> RunFolder:
-    lock = RunLock(folder.path)
-    try:
-        lock.acquire()
-    except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(
-            f"cannot write to {folder.path}: {reason}. Copy the run to a folder that can be written."
-        ) from None
-    return RunFolder(folder.path, lock)
 
 
 def _rescoring(
@@ -170,7 +158,7 @@ def _grade_all(
 
 
 def _verdicts_before(folder: RunFolder, slug: str, task: str) -> list[Verdict]:
-    """None where the file is missing or damaged: it is about to be replaced."""
+    """Empty where the file is missing or damaged: it is about to be replaced."""
     try:
         return folder.read_verdicts(slug, task)
     except UserError:

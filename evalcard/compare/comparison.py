@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from evalcard.compare.averages import average_rows
 from evalcard.compare.health import examine
 from evalcard.compare.pairing import Answers, check_same_prompts, join_verdicts
-from evalcard.compare.rows import RowScores, compared_row, score_rows
+from evalcard.compare.rows import CONFIDENCE, RowScores, compared_row, score_rows
 from evalcard.results.records import SCHEMA, Comparison, RunRecord, Sample, Verdict
 from evalcard.results.store import RunFolder
 
@@ -61,6 +61,7 @@ def compare_answers(run: RunRecord, answers: ByModel) -> Comparison:
         tasks=[compared_row(row, run) for row in rows],
         averages=[average for group in _by_category(rows) if (average := average_rows(group, run)) is not None],
         health=examine(run, answers, rows),
+        confidence=CONFIDENCE,
         verdict=None,
     )
 

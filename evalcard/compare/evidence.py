@@ -10,12 +10,12 @@ from evalcard.compare.intervals import (
     Interval,
     PairedCounts,
     fieller_ratio,
-    normal_quantile,
     score_difference,
     score_ratio,
     skewed_quantile,
     student_quantile,
 )
+from evalcard.compare.paired import has_repeats
 from evalcard.compare.recovery import Rule, Values
 from evalcard.results.records import ItemId, PairedRecord
 
@@ -30,7 +30,7 @@ def pair_row(rule: Rule, baseline: Sequence[Values], compressed: Sequence[Values
         sets = [[pair for pairs in sets for pair in pairs]]
     if not sets or min(map(len, sets)) < 2:
         return None
-    repeated = any(len({item for item, _ in values}) < len(values) for values in baseline)
+    repeated = has_repeats(baseline)
     records = [_pair_set(pairs, repeated) for pairs in sets]
     return records[0] if len(records) == 1 else average_pairs(records)
 
@@ -69,9 +69,9 @@ def ratio_interval(paired: PairedRecord, confidence: float, higher_is_better: bo
     if one.baseline <= 0:
         return None
     counts = _counts(one)
-    if counts is not None and (one.is_binary or one.different < MIN_DIFFERENT):
+    if counts is not None:
         return score_ratio(counts, confidence)
-    if counts is None and one.degrees is not None and one.different < MIN_DIFFERENT:
+    if not _has_spread(one):
         return None
     variances = (one.baseline_variance, one.compressed_variance, one.covariance)
     low, high = _quantiles(one, confidence)
@@ -84,13 +84,13 @@ def ratio_interval(paired: PairedRecord, confidence: float, higher_is_better: bo
 def difference_interval(paired: PairedRecord, confidence: float) -> Interval | None:
     """Interval of compressed - baseline; None where too few items differ in scores without bounds."""
     counts = _counts(paired)
-    if counts is not None and (paired.is_binary or paired.different < MIN_DIFFERENT):
+    if counts is not None:
         return score_difference(counts, confidence)
-    if counts is None and paired.degrees is not None and paired.different < MIN_DIFFERENT:
+    if not _has_spread(paired):
         return None
     variance = paired.baseline_variance + paired.compressed_variance - 2 * paired.covariance
-    quantile = student_quantile(confidence, paired.degrees) if paired.degrees else normal_quantile(confidence)
-    value, reach = paired.compressed - paired.baseline, quantile * math.sqrt(max(variance, 0.0))
+    value = paired.compressed - paired.baseline
+    reach = student_quantile(confidence, paired.degrees) * math.sqrt(max(variance, 0.0))
     return Interval(value - reach, value + reach)
 
 
@@ -173,7 +173,15 @@ def _swapped(paired: PairedRecord) -> PairedRecord:
     return paired.model_copy(update=changes)
 
 
+def _has_spread(paired: PairedRecord) -> bool:
+    """Whether the items themselves tell how differences spread; an average's sets have told it before."""
+    return paired.degrees is None or paired.different >= MIN_DIFFERENT
+
+
 def _counts(paired: PairedRecord) -> PairedCounts | None:
+    """Where the score interval is taken: for items right or wrong, and while the items do not tell the spread."""
+    if not paired.is_binary and _has_spread(paired):
+        return None
     if paired.both is None or paired.lost is None or paired.gained is None:
         return None
     return PairedCounts(paired.both, paired.lost, paired.gained, paired.n)

@@ -34,15 +34,18 @@ class RunFolder:
         Raises UserError where another process holds the run or the folder cannot be written, before any work.
         """
         path = Path(out).expanduser() / safe_name(name)
+        return cls.locked(path, "Give a folder that can be written and locked with --out.")
+
+    @classmethod
+    def locked(cls, path: Path, advice: str) -> "RunFolder":
+        """The folder ``path`` with its lock; what makes that impossible is a UserError that ends with ``advice``."""
         lock = RunLock(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
             reason = getattr(error, "strerror", None) or error
-            raise UserError(
-                f"cannot write results to {path}: {reason}. Give a folder that can be written and locked with --out."
-            ) from None
+            raise UserError(f"cannot write results to {path}: {reason}. {advice}") from None
         return cls(path, lock)
 
     @property

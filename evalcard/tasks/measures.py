@@ -98,11 +98,6 @@ class Measures:
         fallbacks = (getattr(part, "fallback", None) for part in self._parts(ensemble))
         return {value for value in fallbacks if isinstance(value, str)}
 
-    def extracts(self, filter_name: str) -> bool:
-        """Whether the filter looks for an answer in the text at all."""
-        (ensemble,) = (e for e in self.task._filters if e.name == filter_name)
-        return any(hasattr(part, "fallback") for part in self._parts(ensemble))
-
     def grade(self, answers: Sequence[tuple[int, list[Any]]]) -> list[dict[str, tuple[Any, dict[str, Any]]]]:
         """Filter and score answers, each by itself.
 

@@ -21,7 +21,6 @@ from evalcard.tasks.judges.thinking import opens_thinking
 from evalcard.tasks.notes import gather, without_items
 from evalcard.tasks.own.documents import Documents
 from evalcard.tasks.prompts.decoding import in_words
-from evalcard.tasks.prompts.encode import Limits
 from evalcard.tasks.prompts.items import items_of
 from evalcard.tasks.prompts.lengths import LongPrompts, join_long
 from evalcard.tasks.prompts.selection import Selection, select_items, with_items
@@ -54,7 +53,8 @@ class Prepared:
     """By task; one (item, repeat) each, in document order. The same for every model, which is checked."""
     tokenizers: Mapping[tuple[str, str | None], Tokenizer]
     """By the models' tokenizer sources."""
-    limits: Limits
+    max_model_len: int
+    """Tokens of prompt and answer together, for every model."""
     notes: tuple[str, ...]
     """What a person should know before weights load."""
 
@@ -81,8 +81,8 @@ def prepare_tasks(
     """
     bars: Progress = progress or Silent()
     built = build(select(spec.tasks), data_roots(spec.data_root), spec.trust_task_code)
-    chosen = select_items({task.name: len(task.docs) for task in built.tasks}, built.rows, limit=spec.limit,
-                          limit_per_subtask=spec.limit_per_subtask, seed=spec.seed)  # fmt: skip
+    sizes = {task.name: len(task.docs) for task in built.tasks}
+    chosen = select_items(sizes, built.rows, limit=spec.limit, limit_per_subtask=spec.limit_per_subtask, seed=spec.seed)
     notes = [*built.notes, *chosen.notes]
     prepared, empty = [], []
     with bars.step("Reading tasks", total=len(built.tasks), unit="tasks") as bar:
@@ -94,7 +94,6 @@ def prepare_tasks(
                 empty.append(task)
             bar.advance()
     notes += without_items([task.name for task in empty])
-    sizes = {task.name: len(task.docs) for task in built.tasks}
     rows = [with_items(row, sizes, {task.name for task in empty}) for row in built.rows]
     return prepared, [row for row in rows if row.tasks], gather(notes)
 
@@ -123,13 +122,13 @@ def prepare(spec: RunSpec, progress: Progress | None = None) -> Prepared:
     stop_ids = tuple(sorted({one for tokenizer in distinct for one in tokenizer.stop_ids}))
     if any(tokenizer.stop_ids != stop_ids for tokenizer in distinct):
         notes.append(f"the models end answers with different tokens; all of {list(stop_ids)} end the answers of each")
-    limits = Limits(_max_model_len(spec, distinct), spec.max_new_tokens)
+    max_model_len = _max_model_len(spec, distinct)
     items: dict[str, tuple[Item, ...]] = {}
     too_long: list[LongPrompts] = []
     with _without_collector(), bars.step("Building prompts", total=len(tasks), unit="tasks") as bar:
         for task in tasks:
             try:
-                made = items_of(task.task, task.positions, spec, distinct, stop_ids, limits.max_model_len)
+                made = items_of(task.task, task.positions, spec, distinct, stop_ids, max_model_len)
             except LongPrompts as error:
                 too_long.append(error)
             else:
@@ -144,7 +143,7 @@ def prepare(spec: RunSpec, progress: Progress | None = None) -> Prepared:
     date = _template_date(spec, distinct)
     notes += [f"the chat template prints a date: it is {date} in every prompt, whenever they are made"] if date else []
     ready = tuple(_as_asked(task, items[task.name], date) for task in tasks)
-    return Prepared(ready, tuple(rows), items, tokenizers, limits, tuple(gather(notes)))
+    return Prepared(ready, tuple(rows), items, tokenizers, max_model_len, tuple(gather(notes)))
 
 
 @contextlib.contextmanager

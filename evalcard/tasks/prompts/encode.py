@@ -20,16 +20,6 @@ _ROOM_FOR_ANSWER = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What bounds prompts and answers of a run."""
-
-    max_model_len: int
-    """Tokens of prompt and answer together."""
-    max_new_tokens: int | None = None
-    """Instead of the task's own limit."""
-
-
-@dataclass(frozen=True, slots=True)
 class Encoded:
     """Items of one task for one tokenizer, and what a person should know of them."""
 

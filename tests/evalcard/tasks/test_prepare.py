@@ -32,7 +32,7 @@ def test_everything_is_there(toy_spec: Callable[..., Any]):
     assert records["toy_sums"].decoding == "greedy" and records["toy_shapes"].decoding == "scored"
     assert records["toy_sums"].source == "file" and records["toy_sums"].num_fewshot == 3
     assert records["toy_sums"].version == "3.0" and records["toy_sums"].selection == "all"
-    assert ready.limits.max_model_len == 512 and ready.prompt_tokens > 1000
+    assert ready.max_model_len == 512 and ready.prompt_tokens > 1000
 
 
 def test_a_subset_is_the_beginning_of_the_whole(toy_spec: Callable[..., Any]):
@@ -99,10 +99,10 @@ def test_the_shortest_model_and_all_stop_ids_hold_for_each(
     changes = {"config": {"max_position_embeddings": 300}, "generation_config": {"eos_token_id": [9]}}
     other = copy_of(tokenizer_folder, tmp_path / "small", **changes)
     ready = prepare(toy_spec("toy_sums", compressed=[other]))
-    assert ready.limits.max_model_len == 300
+    assert ready.max_model_len == 300
     assert ready.items["toy_sums"][0].requests[0].stop_ids == (1, 2, 9)
     assert any("end answers with different tokens" in note for note in ready.notes)
-    assert prepare(toy_spec("toy_sums", compressed=[other], max_model_len=400)).limits.max_model_len == 400
+    assert prepare(toy_spec("toy_sums", compressed=[other], max_model_len=400)).max_model_len == 400
 
 
 def test_a_prompt_that_does_not_fit(toy_spec: Callable[..., Any]):
