@@ -9,9 +9,10 @@ from evalcard.card.render import write_cards
 from evalcard.compare.changes import Changes, changes_of
 from evalcard.compare.comparison import compare_run
 from evalcard.errors import UserError
-from evalcard.gate import keep_verdict
+from evalcard.gate.judge import keep_verdict
 from evalcard.progress import Progress, Silent
-from evalcard.results.records import Comparison, ItemId, RescoreRecord, RunRecord, Sample, TaskRecord, Verdict
+from evalcard.results.compared import Comparison
+from evalcard.results.records import ItemId, RescoreRecord, RunRecord, Sample, TaskRecord, Verdict
 from evalcard.results.runs import find_run
 from evalcard.results.store import RunFolder
 

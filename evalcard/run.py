@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from evalcard.card.render import write_cards
 from evalcard.compare.comparison import compare_run
 from evalcard.errors import UserError
-from evalcard.gate import GateSpec, GateVerdict, judge_run, keep_verdict
+from evalcard.gate.judge import GateSpec, GateVerdict, judge_run, keep_verdict
 from evalcard.modelspec import ModelSpec
 from evalcard.plan import Plan
 from evalcard.progress import Progress
+from evalcard.results.compared import Comparison
 from evalcard.results.index import AnswerIndex
 from evalcard.results.origin import git_state, hardware, versions
-from evalcard.results.records import SCHEMA, Comparison, ModelRecord, ProgressRecord, RunRecord
+from evalcard.results.records import SCHEMA, ModelRecord, ProgressRecord, RunRecord
 from evalcard.results.runs import find_run, known_models, with_known_sizes
 from evalcard.results.store import RunFolder
 

@@ -16,7 +16,8 @@ _MIN_TEMPERATURE = 1e-3
 """The engine's own limit, which it would say only once a model is loaded."""
 _FILE_END = re.compile(r"\.(ya?ml|jsonl?|csv|tsv|parquet)(:.*)?$", re.DOTALL)
 _NOT_PART_OF_THE_NAME = {
-    "out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens", "trust_task_code"
+    "out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens", "trust_task_code", "gate",
+    "min_recovery", "confidence", "noise_check",
 }  # fmt: skip
 """Fields that change neither answers nor scores, so the same command resumes in the same folder."""
 
@@ -71,6 +72,16 @@ class RunSpec(Strict):
     """Bytes of KV cache; None lets the engine take its stated share."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     step_tokens: int | None = Field(default=None, ge=16)
+    gate: str | None = None
+    """Gate file whose limits the run is judged by when it is done."""
+    min_recovery: float | None = Field(default=None, ge=0, le=200)
+    """Limit of every row, in percent, that the run is judged by when it is done; wins over the gate file's."""
+    confidence: float | None = Field(default=None, gt=0.5, lt=1)
+    """Of the gate; None: the gate file's own, or 95 %."""
+    sequential: bool = False
+    """Answer items in a seeded random order and stop as soon as the gate is decided."""
+    noise_check: int | None = Field(default=None, ge=1)
+    """Ask the baseline again on so many items of every task, in another batch order."""
 
     @field_validator("limit")
     @classmethod
@@ -142,6 +153,8 @@ class RunSpec(Strict):
     def run_name(self) -> str:
         """``<first task>-<8 hex of the resolved spec>``."""
         facts = {k: v for k, v in self.model_dump(mode="json").items() if k not in _NOT_PART_OF_THE_NAME}
+        if not self.sequential:
+            del facts["sequential"]
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
         first = Path(_FILE_END.sub("", self.tasks[0])).name
         return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', first)}-{digest[:8]}"

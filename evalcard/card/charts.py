@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from evalcard.card import numbers
 from evalcard.card.tables import is_percent, score_of
-from evalcard.results.records import Comparison, RunRecord
+from evalcard.results.compared import Comparison
+from evalcard.results.records import RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,8 @@ from evalcard.card.measures import MeasuresView, measures_view
 from evalcard.card.settings import Settings, settings_of
 from evalcard.card.tables import categories, is_percent, row_view, score_of
 from evalcard.card.view import Headline, ModelView, base_model, clean, flips_view, headline, model_view
-from evalcard.results.records import ComparedRow, Comparison, Finding, RunRecord
+from evalcard.results.compared import ComparedRow, Comparison, Finding
+from evalcard.results.records import RunRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,8 @@ from dataclasses import dataclass
 
 from evalcard.card import numbers
 from evalcard.card.tables import is_percent, score_of, total_of
-from evalcard.results.records import (
-    ComparedRow,
-    Comparison,
-    CompressedScore,
-    MetricScore,
-    Outcome,
-    RunRecord,
-    ScoreRecord,
-)
+from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, MetricScore, ScoreRecord
+from evalcard.results.records import Outcome, RunRecord
 
 Columns = Sequence[tuple[str | None, str]]
 """(slug, title) of the models that are shown; slug None is the baseline."""

@@ -8,7 +8,8 @@ from evalcard.card.paths import without_paths
 from evalcard.card.settings import row_settings
 from evalcard.card.tables import metric, score_of, shots, tasks_of
 from evalcard.card.view import CardView
-from evalcard.results.records import ComparedRow, Comparison, RunRecord, TaskRecord
+from evalcard.results.compared import ComparedRow, Comparison
+from evalcard.results.records import RunRecord, TaskRecord
 
 TASK_TYPE = "text-generation"
 _METRIC_TYPES = {"acc": "accuracy"}

@@ -11,8 +11,9 @@ from evalcard.card.metadata import front_matter, index_front_matter
 from evalcard.card.view import CardView, card_view
 from evalcard.errors import UserError
 from evalcard.resources import card_templates
+from evalcard.results.compared import Comparison
 from evalcard.results.files import safe_name
-from evalcard.results.records import Comparison, RunRecord
+from evalcard.results.records import RunRecord
 
 if TYPE_CHECKING:
     from jinja2 import Environment

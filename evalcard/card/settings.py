@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from evalcard.card.paths import portable_command, without_paths
 from evalcard.card.tables import shots, tasks_of, total_of
-from evalcard.results.records import ComparedRow, ModelRecord, RunRecord, TaskRecord
+from evalcard.results.compared import ComparedRow
+from evalcard.results.records import ModelRecord, RunRecord, TaskRecord
 
 OWN_JUDGE = "task's own"
 _SOURCES = {"evalcard": "evalcard", "lm_eval": "lm-evaluation-harness", "file": "own task file"}

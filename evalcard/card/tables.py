@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from evalcard.card import numbers
 from evalcard.card.paths import without_paths
 from evalcard.compare.averages import AVERAGE
-from evalcard.results.records import ComparedRow, Comparison, CompressedScore, RunRecord, TaskRecord
+from evalcard.results.compared import ComparedRow, Comparison, CompressedScore
+from evalcard.results.records import RunRecord, TaskRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from evalcard.card.measures import MeasuresView, measures_view
 from evalcard.card.paths import without_paths
 from evalcard.card.settings import RowSettings, Settings, row_settings, settings_of
 from evalcard.card.tables import TableView, average_of, categories, interval_of, score_of, table_view, tasks_of
-from evalcard.gate import GateVerdict, ModelVerdict
-from evalcard.results.records import ComparedRow, Comparison, Finding, ModelRecord, RunRecord
+from evalcard.gate.judge import GateVerdict, ModelVerdict
+from evalcard.results.compared import ComparedRow, Comparison, Finding
+from evalcard.results.records import ModelRecord, RunRecord
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 

@@ -49,7 +49,7 @@ def command(
     """
     from evalcard.cli.tables import print_verdict
     from evalcard.errors import UserError
-    from evalcard.gate import GateSpec
+    from evalcard.gate.judge import GateSpec
     from evalcard.run import gate_run
 
     limits = {}

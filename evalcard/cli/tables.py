@@ -12,18 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from evalcard.card.tables import interval_of, tasks_of
-from evalcard.results.records import (
-    ComparedRow,
-    Comparison,
-    CompressedScore,
-    Finding,
-    Outcome,
-    RunRecord,
-    ScoreRecord,
-)
+from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, Finding, ScoreRecord
+from evalcard.results.records import Outcome, RunRecord
 
 if TYPE_CHECKING:
-    from evalcard.gate import GateVerdict
+    from evalcard.gate.judge import GateVerdict
     from evalcard.plan import Plan
     from evalcard.run import Outcome as RunOutcome
 

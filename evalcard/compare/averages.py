@@ -1,18 +1,20 @@
-"""The average of a category: the plain mean of its rows' scores, whatever their sizes, and the ratio of these means."""
+"""Averages, of a category or of all rows: the plain mean of the rows' scores, whatever their sizes, and the ratio of
+these means."""
 
 from collections.abc import Sequence
 
 from evalcard.compare.evidence import average_pairs
 from evalcard.compare.recovery import Recovered, mean_stderr, plain_mean, recover
 from evalcard.compare.rows import RowScores, stored_difference, stored_recovery
-from evalcard.results.records import ComparedRow, CompressedScore, ModelRecord, RunRecord, ScoreRecord
+from evalcard.results.compared import ComparedRow, CompressedScore, ScoreRecord
+from evalcard.results.records import ModelRecord, RunRecord
 
 AVERAGE = "average"
 """Stands where a row has its metric."""
 
 
-def average_rows(rows: Sequence[RowScores], run: RunRecord) -> ComparedRow | None:
-    """The average over the rows of one category.
+def average_rows(rows: Sequence[RowScores], run: RunRecord, name: str) -> ComparedRow | None:
+    """The average over some rows, named by what they have in common.
 
     None for a single row, and where higher is better on some rows and lower on others: such scores have no mean.
     """
@@ -20,7 +22,7 @@ def average_rows(rows: Sequence[RowScores], run: RunRecord) -> ComparedRow | Non
         return None
     complete = [model for model in run.models[1:] if all(model.slug in row.compressed for row in rows)]
     return ComparedRow(
-        task=rows[0].category,
+        task=name,
         metric=AVERAGE,
         n=len(rows),
         baseline=ScoreRecord(
@@ -29,8 +31,9 @@ def average_rows(rows: Sequence[RowScores], run: RunRecord) -> ComparedRow | Non
         ),
         compressed=[_average_of(model, rows) for model in complete],
         chance=sum(row.chance for row in rows) / len(rows),
-        category=rows[0].category,
+        category=name,
         tasks=[row.record.name for row in rows],
+        higher_is_better=rows[0].higher_is_better,
     )
 
 
@@ -39,7 +42,10 @@ def _average_of(model: ModelRecord, rows: Sequence[RowScores]) -> CompressedScor
     score = plain_mean([on_row.score.score for on_row in mine])
     recovered = _recovery_of_average(model, rows)
     known = [on_row.paired for on_row in mine if on_row.paired is not None]
-    paired = average_pairs(known) if len(known) == len(mine) else None
+    # Rows that share items are not independent, so nothing is known of how far their mean may lie.
+    leaves = [leaf for row in rows for leaf in row.record.tasks]
+    paired = average_pairs(known) if len(known) == len(mine) and len(set(leaves)) == len(leaves) else None
+    baseline = plain_mean([row.baseline.score for row in rows])
     return CompressedScore(
         model=model.slug,
         scheme=model.scheme,
@@ -47,7 +53,7 @@ def _average_of(model: ModelRecord, rows: Sequence[RowScores]) -> CompressedScor
         stderr=mean_stderr(on_row.score.stderr for on_row in mine),
         recovery=stored_recovery(recovered, paired, rows[0].higher_is_better),
         reason=recovered.reason,
-        difference=stored_difference(paired),
+        difference=stored_difference(score - baseline, paired),
         paired=paired,
         lost=None,
         gained=None,

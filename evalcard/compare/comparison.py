@@ -6,7 +6,8 @@ from evalcard.compare.averages import average_rows
 from evalcard.compare.health import examine
 from evalcard.compare.pairing import Answers, check_same_prompts, join_verdicts
 from evalcard.compare.rows import CONFIDENCE, RowScores, compared_row, score_rows
-from evalcard.results.records import SCHEMA, Comparison, RunRecord, Sample, Verdict
+from evalcard.results.compared import OVERALL, Comparison
+from evalcard.results.records import SCHEMA, RunRecord, Sample, Verdict
 from evalcard.results.store import RunFolder
 
 ByModel = Mapping[str, Mapping[str, Answers]]
@@ -55,11 +56,13 @@ def compare_answers(run: RunRecord, answers: ByModel) -> Comparison:
     """The comparison of answers that are already joined with their verdicts."""
     _refuse_other_prompts(run, answers)
     rows = score_rows(run, answers)
+    categories = _by_category(rows)
     return Comparison(
         schema=SCHEMA,
         run=run.name,
         tasks=[compared_row(row, run) for row in rows],
-        averages=[average for group in _by_category(rows) if (average := average_rows(group, run)) is not None],
+        averages=[one for name, group in categories.items() if (one := average_rows(group, run, name)) is not None],
+        overall=average_rows(rows, run, OVERALL) if len(categories) > 1 else None,
         health=examine(run, answers, rows),
         confidence=CONFIDENCE,
         verdict=None,
@@ -76,9 +79,9 @@ def _refuse_other_prompts(run: RunRecord, answers: ByModel) -> None:
             check_same_prompts(task.name, model.slug, ours, theirs)
 
 
-def _by_category(rows: Sequence[RowScores]) -> list[list[RowScores]]:
+def _by_category(rows: Sequence[RowScores]) -> dict[str, list[RowScores]]:
     """Rows of one category together, categories in the order they first appear."""
     groups: dict[str, list[RowScores]] = {}
     for row in rows:
         groups.setdefault(row.category, []).append(row)
-    return list(groups.values())
+    return groups

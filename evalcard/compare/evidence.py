@@ -17,7 +17,8 @@ from evalcard.compare.intervals import (
 )
 from evalcard.compare.paired import has_repeats
 from evalcard.compare.recovery import Rule, Values
-from evalcard.results.records import ItemId, PairedRecord
+from evalcard.results.compared import PairedRecord
+from evalcard.results.records import ItemId
 
 Pairs = Sequence[tuple[float, float]]
 """(baseline, compressed) of each item, means over its repeats."""

@@ -9,7 +9,8 @@ from typing import Literal
 from evalcard.compare.pairing import Answered, Answers
 from evalcard.compare.recovery import baseline_fault
 from evalcard.compare.rows import RowScores
-from evalcard.results.records import Finding, ModelRecord, RunRecord, TaskRecord
+from evalcard.results.compared import Finding
+from evalcard.results.records import ModelRecord, RunRecord, TaskRecord
 
 Severity = Literal["note", "warning", "blocker"]
 

@@ -8,7 +8,8 @@ from typing import get_args
 from evalcard.compare.pairing import Answers, MeasureName
 from evalcard.compare.passk import pass_at
 from evalcard.compare.recovery import Rule, Values, score_row
-from evalcard.results.records import MetricScore, Outcome
+from evalcard.results.compared import MetricScore
+from evalcard.results.records import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from evalcard.compare.evidence import difference_interval, pair_row, ratio_interval
@@ -11,17 +12,15 @@ from evalcard.compare.paired import Flips, count_flips, has_repeats, mcnemar_p
 from evalcard.compare.pairing import Answers
 from evalcard.compare.recovery import Recovered, RowScore, Values, recover_row, score_row
 from evalcard.errors import ComparisonRefused
-from evalcard.results.records import (
+from evalcard.results.compared import (
     ComparedRow,
     CompressedScore,
     DifferenceRecord,
     PairedRecord,
     RecoveryRecord,
-    RowRecord,
-    RunRecord,
     ScoreRecord,
-    TaskRecord,
 )
+from evalcard.results.records import RowRecord, RunRecord, TaskRecord
 
 CONFIDENCE = 0.95
 """Of every interval."""
@@ -77,6 +76,7 @@ def compared_row(row: RowScores, run: RunRecord) -> ComparedRow:
         chance=row.chance,
         category=row.category,
         tasks=list(row.record.tasks),
+        higher_is_better=row.higher_is_better,
     )
 
 
@@ -91,13 +91,14 @@ def stored_recovery(recovered: Recovered, paired: PairedRecord | None, higher_is
     return RecoveryRecord(value=float(recovered.value), low=100 * found.low, high=high)
 
 
-def stored_difference(paired: PairedRecord | None) -> DifferenceRecord | None:
-    """None where an item was answered by one of the two models only, or there are fewer than two."""
+def stored_difference(value: Fraction, paired: PairedRecord | None) -> DifferenceRecord | None:
+    """``value`` is exact, and rounded once; None where an item was answered by one of the two models only, or there
+    are fewer than two."""
     if paired is None:
         return None
     found = difference_interval(paired, CONFIDENCE)
     ends = {"low": found.low, "high": found.high} if found else {}
-    return DifferenceRecord(value=paired.compressed - paired.baseline, **ends)
+    return DifferenceRecord(value=float(value), **ends)
 
 
 def _score_row(
@@ -171,7 +172,7 @@ def _stored(row: RowScores, slug: str, scheme: str | None) -> CompressedScore:
         stderr=on_row.score.stderr,
         recovery=stored_recovery(on_row.recovered, on_row.paired, row.higher_is_better),
         reason=on_row.recovered.reason,
-        difference=stored_difference(on_row.paired),
+        difference=stored_difference(on_row.score.score - row.baseline.score, on_row.paired),
         chance_adjusted=_above_chance(row, on_row),
         error_ratio=_error_ratio(row, on_row),
         paired=on_row.paired,

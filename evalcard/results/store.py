@@ -5,10 +5,11 @@ from pathlib import Path
 from types import TracebackType
 
 from evalcard.errors import UserError
+from evalcard.results.compared import Comparison
 from evalcard.results.files import decode_record, encode_record, read_record, safe_name, write_whole
 from evalcard.results.journal import Journal
 from evalcard.results.lock import RunLock
-from evalcard.results.records import Comparison, RunRecord, Verdict
+from evalcard.results.records import RunRecord, Verdict
 
 RUN_FILE = "run.json"
 COMPARISON_FILE = "comparison.json"

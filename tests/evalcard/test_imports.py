@@ -16,7 +16,7 @@ LIGHT = [
     "evalcard.resources",
     "evalcard.modelspec",
     "evalcard.spec",
-    "evalcard.gate",
+    "evalcard.gate.judge",
     "evalcard.cli.main",
     "evalcard.cli.run",
     "evalcard.cli.gate",

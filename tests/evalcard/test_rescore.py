@@ -13,7 +13,7 @@ import pytest
 from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, ItemAnswer
 from evalcard.cli.main import invoke
 from evalcard.errors import ComparisonRefused, UserError
-from evalcard.gate import GateSpec
+from evalcard.gate.judge import GateSpec
 from evalcard.plan import plan_run
 from evalcard.progress import Silent
 from evalcard.rescore import rescore

@@ -7,7 +7,7 @@ import numpy as np
 
 from evalcard.compare.evidence import ratio_interval
 from evalcard.compare.intervals import MIN_DIFFERENT
-from evalcard.results.records import PairedRecord
+from evalcard.results.compared import PairedRecord
 from simulate.report import Part, percent
 
 CONFIDENCE, ALPHA = 0.95, 0.025

@@ -8,7 +8,8 @@ import pytest
 
 from evalcard.compare.comparison import compare_answers
 from evalcard.compare.pairing import Answered
-from evalcard.results.records import Comparison, ModelRecord, RowRecord, RunRecord, TaskRecord
+from evalcard.results.compared import Comparison
+from evalcard.results.records import ModelRecord, RowRecord, RunRecord, TaskRecord
 
 
 def make_task(name: str, n: int, **facts: Any) -> TaskRecord:

@@ -12,7 +12,7 @@ from jinja2 import UndefinedError
 
 from evalcard.card.render import escape_cell, join_words, make_environment, write_cards
 from evalcard.errors import UserError
-from evalcard.gate import GateSpec, judge, with_verdict
+from evalcard.gate.judge import GateSpec, judge, with_verdict
 from evalcard.resources import card_templates
 from evalcard.results.records import RescoreRecord
 from evalcard.results.store import RunFolder

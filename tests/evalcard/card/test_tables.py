@@ -4,7 +4,8 @@ import pytest
 
 from evalcard.card.settings import row_settings
 from evalcard.card.tables import row_view, table_view
-from evalcard.results.records import RecoveryRecord, RowRecord
+from evalcard.results.compared import RecoveryRecord
+from evalcard.results.records import RowRecord
 
 
 def test_a_row(make_case):

@@ -8,7 +8,7 @@ import pytest
 
 from evalcard.card.index import index_view
 from evalcard.card.view import card_view
-from evalcard.gate import GateSpec, judge, with_verdict
+from evalcard.gate.judge import GateSpec, judge, with_verdict
 from evalcard.results.records import RowRecord
 
 

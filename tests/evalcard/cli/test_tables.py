@@ -7,18 +7,9 @@ import pytest
 from rich.console import Console
 
 from evalcard.cli.tables import print_outcome, print_verdict
-from evalcard.gate import GateVerdict
-from evalcard.results.records import (
-    ComparedRow,
-    Comparison,
-    CompressedScore,
-    Finding,
-    ModelRecord,
-    RecoveryRecord,
-    RunRecord,
-    ScoreRecord,
-    TaskRecord,
-)
+from evalcard.gate.judge import GateVerdict
+from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, Finding, RecoveryRecord, ScoreRecord
+from evalcard.results.records import ModelRecord, RunRecord, TaskRecord
 from evalcard.run import Outcome
 
 

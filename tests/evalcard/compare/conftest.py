@@ -7,16 +7,8 @@ from typing import Any
 import pytest
 
 from evalcard.compare.comparison import compare_run
-from evalcard.results.records import (
-    Comparison,
-    ItemScore,
-    ModelRecord,
-    RowRecord,
-    RunRecord,
-    Sample,
-    TaskRecord,
-    Verdict,
-)
+from evalcard.results.compared import Comparison
+from evalcard.results.records import ItemScore, ModelRecord, RowRecord, RunRecord, Sample, TaskRecord, Verdict
 
 
 @dataclass

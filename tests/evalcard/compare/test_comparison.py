@@ -6,8 +6,9 @@ import pytest
 
 from evalcard.compare.comparison import compare_answers, compare_folder
 from evalcard.errors import ComparisonRefused
+from evalcard.results.compared import Comparison
 from evalcard.results.files import decode_record, encode_record
-from evalcard.results.records import Comparison, RowRecord
+from evalcard.results.records import RowRecord
 from evalcard.results.store import RunFolder
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalcard.gate import GateSpec, judge
+from evalcard.gate.judge import GateSpec, judge
 from evalcard.results.records import RescoreRecord
 
 

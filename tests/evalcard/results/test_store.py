@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evalcard.errors import UserError
-from evalcard.results.records import Comparison
+from evalcard.results.compared import Comparison
 from evalcard.results.runs import find_run
 from evalcard.results.store import RunFolder
 

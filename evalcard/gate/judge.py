@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from evalcard.errors import ComparisonRefused, UserError
-from evalcard.results.records import ComparedRow, Comparison, CompressedScore, Finding, Record
+from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, Finding
+from evalcard.results.records import Record
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "CANNOT_JUDGE"]
 

@@ -9,16 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalcard.errors import ComparisonRefused, UserError
-from evalcard.gate import EXIT_CODES, GateSpec, GateVerdict, judge, judge_run, keep_verdict, with_verdict
-from evalcard.results.records import (
-    ComparedRow,
-    Comparison,
-    CompressedScore,
-    Finding,
-    RecoveryRecord,
-    RunRecord,
-    ScoreRecord,
-)
+from evalcard.gate.judge import EXIT_CODES, GateSpec, GateVerdict, judge, judge_run, keep_verdict, with_verdict
+from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, Finding, RecoveryRecord, ScoreRecord
+from evalcard.results.records import RunRecord
 from evalcard.results.store import RunFolder
 
 

@@ -1,0 +1,1 @@
+"""The release gate: limits, and what a comparison says of them."""
