@@ -16,7 +16,7 @@ _MIN_TEMPERATURE = 1e-3
 """The engine's own limit, which it would say only once a model is loaded."""
 _FILE_END = re.compile(r"\.(ya?ml|jsonl?|csv|tsv|parquet)(:.*)?$", re.DOTALL)
 _NOT_PART_OF_THE_NAME = {
-    "out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens", "trust_task_code", "gate",
+    "out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens", "trust_task_code", "gate_file",
     "min_recovery", "confidence", "noise_check",
 }  # fmt: skip
 """Fields that change neither answers nor scores, so the same command resumes in the same folder."""
@@ -72,7 +72,7 @@ class RunSpec(Strict):
     """Bytes of KV cache; None lets the engine take its stated share."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     step_tokens: int | None = Field(default=None, ge=16)
-    gate: str | None = None
+    gate_file: str | None = None
     """Gate file whose limits the run is judged by when it is done."""
     min_recovery: float | None = Field(default=None, ge=0, le=200)
     """Limit of every row, in percent, that the run is judged by when it is done; wins over the gate file's."""

@@ -1,0 +1,31 @@
+"""One model's graded answers as they lie on disk, whoever made them: a run of evalcard's, or another harness."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evalcard.results.records import ItemId, ModelRecord, RowRecord, Sample, TaskRecord, Verdict
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """All that comparing it with another model needs."""
+
+    origin: str
+    """For a person: which run, or which files of which harness."""
+    model: ModelRecord
+    rows: tuple[RowRecord, ...]
+    tasks: Mapping[str, TaskRecord]
+    """The leaf tasks of the rows, by name."""
+    samples: Mapping[str, tuple[Sample, ...]]
+    """By task."""
+    verdicts: Mapping[str, tuple[Verdict, ...]]
+    """By task; each is of one sample."""
+    prompts: Literal["ids", "text", "none"]
+    """What ``Sample.prompt_hash`` is the hash of: token ids, the prompt's text, or nothing that can be compared."""
+    questions: Mapping[str, Mapping[ItemId, str]] = field(default_factory=dict)
+    """By task and item, what was asked, in words, as far as it is stored."""
+    seed: int | None = None
+    created: str | None = None
+    """ISO 8601."""
+    is_complete: bool = True
