@@ -10,13 +10,16 @@ from torch import nn
 
 from evalcard_engine.activations import ExactActivation
 from evalcard_engine.attention.hook import ATTENTION_NAME, register
-from evalcard_engine.checkpoint.plain import OnProgress, Tensors
+from evalcard_engine.checkpoint.claims import Claims, Quantized
+from evalcard_engine.checkpoint.digest import OnProgress
+from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.source import Checkpoint
 from evalcard_engine.errors import EngineError
 from evalcard_engine.families import check_rope
 from evalcard_engine.quant.linear import plain_linear, quantized_linear
 from evalcard_engine.quant.quantize import quantize
 from evalcard_engine.quant.scheme import Scheme
+from evalcard_engine.quant.weight import QuantizedWeight
 
 DECODER = "model.layers."
 """Where a scheme applies; the embedding and the head stay as they are."""
@@ -133,22 +136,37 @@ def tied_parameters(module: nn.Module) -> dict[str, str]:
     return tied
 
 
-def fill(
-    module: nn.Module,
-    tensors: Tensors,
-    dtype: torch.dtype,
-    device: str,
-    scheme: Scheme | None,
-    on_progress: OnProgress | None,
-) -> Tally:
+def matrices(module: nn.Module) -> dict[str, tuple[int, int]]:
+    """[out, in] of every module whose weight a format may store in its own way: linears and embeddings."""
+    kinds = (nn.Linear, nn.Embedding)
+    return {
+        name: (owner.weight.shape[0], owner.weight.shape[1])
+        for name, owner in module.named_modules()
+        if isinstance(owner, kinds)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """Where weights come from and what they become."""
+
+    claims: Claims
+    reader: TensorReader
+    dtype: torch.dtype
+    device: str
+    scheme: Scheme | None
+    """Applied on the fly to the decoder's linears."""
+
+
+def fill(module: nn.Module, stock: Stock, on_progress: OnProgress | None) -> Tally:
     """Put every weight in its place, one module after the other, so that no more than one exists twice."""
     tally = Tally()
     owners = [(name, owner) for name, owner in module.named_modules() if owner._parameters]
     for done, (name, owner) in enumerate(owners, start=1):
         if isinstance(owner, nn.Linear):
-            _replace(module, name, _linear(name, owner, tensors, dtype, device, scheme, tally))
+            _replace(module, name, _linear(name, owner, stock, tally))
         else:
-            _fill_own(name, owner, tensors, dtype, device, tally)
+            _fill_own(name, owner, stock, tally)
         if on_progress is not None:
             on_progress(done, len(owners))
     left = [name for name, tensor in module.named_parameters() if tensor.is_meta]
@@ -163,37 +181,54 @@ def _replace_activations(module: nn.Module) -> None:
         layer.mlp.act_fn = ExactActivation(getattr(config, "hidden_activation", None) or config.hidden_act)
 
 
-def _fill_own(name: str, owner: nn.Module, tensors: Tensors, dtype: torch.dtype, device: str, tally: Tally) -> None:
+def _fill_own(name: str, owner: nn.Module, stock: Stock, tally: Tally) -> None:
     for leaf in list(owner._parameters):
         key = f"{name}.{leaf}"
-        stored = tensors[key]
-        tally.add(tensors.source(key), stored.numel(), stored.nbytes)
-        owner._parameters[leaf] = nn.Parameter(stored.to(device, dtype, copy=True), requires_grad=False)
+        value = _take(key, stock, tally)
+        if isinstance(value, QuantizedWeight):
+            value = value.dequantize()
+        owner._parameters[leaf] = nn.Parameter(value.to(stock.device, stock.dtype, copy=True), requires_grad=False)
 
 
-def _linear(
-    name: str,
-    owner: nn.Linear,
-    tensors: Tensors,
-    dtype: torch.dtype,
-    device: str,
-    scheme: Scheme | None,
-    tally: Tally,
-) -> nn.Module:
-    """Our linear for transformers' own, quantized where the scheme covers it."""
-    key = f"{name}.weight"
-    stored = tensors[key]
+def _take(key: str, stock: Stock, tally: Tally) -> torch.Tensor | QuantizedWeight:
+    """What fills a parameter, as it is stored (a view into its file, or quantized), and counted."""
+    source = stock.claims.sources[key]
+    decoder = key.startswith(DECODER)
+    if isinstance(source, Quantized):
+        weight = source.read({part: stock.reader[tensor] for part, tensor in source.tensors.items()})
+        num_bytes = sum(map(stock.reader.num_bytes, source.tensors.values()))
+        count = weight.out_features * weight.in_features
+        tally.add(" ".join(source.tensors.values()), count, num_bytes, decoder)
+        return weight
+    stored = stock.reader[source.tensor]
+    tally.add(source.tensor, stored.numel(), stored.nbytes, decoder and stored.dim() == 2)
+    return stored
+
+
+def _linear(name: str, owner: nn.Linear, stock: Stock, tally: Tally) -> nn.Module:
+    """Our linear for transformers' own, quantized as it is stored or where the scheme covers it."""
     bias = None
     if owner.bias is not None:
-        bias = tensors[f"{name}.bias"].to(device, dtype, copy=True)
-        tally.add(tensors.source(f"{name}.bias"), bias.numel(), tensors[f"{name}.bias"].nbytes)
-    decoder = name.startswith(DECODER)
-    if scheme is None or not decoder:
-        tally.add(tensors.source(key), stored.numel(), stored.nbytes, decoder)
-        return plain_linear(stored.to(device, dtype, copy=True), bias)
-    weight = quantize(stored.to(device), scheme, name)
-    tally.add(tensors.source(key), stored.numel(), weight.num_bytes, decoder)
-    return quantized_linear(weight, bias, dtype)
+        found = _take(f"{name}.bias", stock, tally)
+        assert isinstance(found, torch.Tensor), name
+        bias = found.to(stock.device, stock.dtype, copy=True)
+    key, scheme = f"{name}.weight", stock.scheme if name.startswith(DECODER) else None
+    if scheme is not None:
+        return _quantized_now(name, key, bias, stock, scheme, tally)
+    weight = _take(key, stock, tally)
+    if isinstance(weight, QuantizedWeight):
+        return quantized_linear(weight.to(stock.device), bias, stock.dtype)
+    return plain_linear(weight.to(stock.device, stock.dtype, copy=True), bias)
+
+
+def _quantized_now(
+    name: str, key: str, bias: torch.Tensor | None, stock: Stock, scheme: Scheme, tally: Tally
+) -> nn.Module:
+    source = stock.claims.sources[key]
+    assert not isinstance(source, Quantized), (name, scheme)
+    weight = quantize(stock.reader[source.tensor].to(stock.device), scheme, name)
+    tally.add(source.tensor, weight.out_features * weight.in_features, weight.num_bytes, decoder_linear=True)
+    return quantized_linear(weight, bias, stock.dtype)
 
 
 def _replace(module: nn.Module, name: str, new: nn.Module) -> None:

@@ -11,11 +11,14 @@ from evalcard_engine import numerics
 from evalcard_engine.attention.hook import STEP_ARGUMENT, prepare_step
 from evalcard_engine.batch import Batch
 from evalcard_engine.cache.pool import KVPool, KVShape
-from evalcard_engine.checkpoint.plain import OnProgress, Tensors, claim, weights_digest
+from evalcard_engine.checkpoint.claims import Claims, claim_all
+from evalcard_engine.checkpoint.digest import OnProgress, weights_digest
+from evalcard_engine.checkpoint.formats import format_of
+from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.source import Checkpoint, open_checkpoint
 from evalcard_engine.errors import EngineError
 from evalcard_engine.families import Family, family_of
-from evalcard_engine.loading import build, decoder_layers, fill, head_size, tied_parameters
+from evalcard_engine.loading import Stock, build, decoder_layers, fill, head_size, matrices, tied_parameters
 from evalcard_engine.quant.quantize import QUANTIZER_VERSION
 from evalcard_engine.quant.scheme import Scheme
 
@@ -69,8 +72,7 @@ class _Plan:
     numerics: str
     module: nn.Module
     """Parameters on meta."""
-    claimed: dict[str, str]
-    """{parameter: the tensor that fills it}."""
+    claims: Claims
 
 
 class PreparedModel:
@@ -129,7 +131,8 @@ def open_model(
     """
     plan = _plan(model, dtype, device, scheme, revision)
     digest = weights_digest(plan.checkpoint, plan.family)
-    tally = fill(plan.module, Tensors(plan.checkpoint, plan.claimed), plan.dtype, plan.device, scheme, on_progress)
+    stock = Stock(plan.claims, TensorReader(plan.checkpoint), plan.dtype, plan.device, scheme)
+    tally = fill(plan.module, stock, on_progress)
     if weights_digest(plan.checkpoint, plan.family) != digest:  # free unless a file was touched meanwhile
         raise EngineError(f"the files of {model} changed while they were read. Run again once they are complete.")
     info = ModelInfo(
@@ -168,16 +171,21 @@ def _weights_name(digest: str, scheme: Scheme | None) -> str:
 def _plan(model: str, dtype: str, device: str, scheme: Scheme | None, revision: str | None) -> _Plan:
     _check_device(device)
     checkpoint = open_checkpoint(model, revision)
-    family = family_of(checkpoint.config, model)
+    family, fmt = family_of(checkpoint.config, model), format_of(checkpoint)
     arithmetic = _resolve_dtype(dtype, device, checkpoint)
     config, module = build(checkpoint, arithmetic, device)
     wanted = {name: tuple(tensor.shape) for name, tensor in module.named_parameters(remove_duplicate=False)}
-    claimed = claim(checkpoint, family, wanted, tied_parameters(module))
+    claims = claim_all(checkpoint, family, fmt, wanted, matrices(module), tied_parameters(module))
+    if scheme is not None and claims.schemes:
+        raise EngineError(
+            f"{model} is compressed already ({next(iter(claims.schemes.values()))}); a scheme applies to plain weights "
+            f"only. Leave out :{scheme.name}, or give the uncompressed model."
+        )
     kv_heads, size = config.num_key_value_heads, head_size(config)
     faults = numerics.self_test(arithmetic, kv_heads, (size, size)) if device == "cpu" else ()
     notes = (f"{scheme.name} as {'int8 product' if scheme.activation_bits == 8 else 'dequantized'}",) if scheme else ()
     name = numerics.describe(device, arithmetic, faults, *notes)
-    return _Plan(checkpoint, family, config, arithmetic, device, scheme, name, module, claimed)
+    return _Plan(checkpoint, family, config, arithmetic, device, scheme, name, module, claims)
 
 
 def _check_device(device: str) -> None:

@@ -352,7 +352,7 @@ def test_refusals_name_the_reason(checkpoint, tmp_path: Path) -> None:
             open_small(tmp_path)
 
     refused(UnsupportedModel, "--backend vllm", model_type="opt")
-    refused(UnsupportedModel, "compressed-tensors", quantization_config={"quant_method": "compressed-tensors"})
+    refused(UnsupportedModel, "hqq", quantization_config={"quant_method": "hqq"})
     refused(UnsupportedModel, "'dynamic'", rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0})
     refused(UnsupportedModel, "'quick_gelu'", hidden_act="quick_gelu")
     refused(EngineError, "another shape", intermediate_size=101)

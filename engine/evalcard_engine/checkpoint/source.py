@@ -1,6 +1,7 @@
 """Finding a checkpoint: a folder or a Hub id becomes a Checkpoint whose files are known to be complete."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,12 @@ from evalcard_engine.errors import EngineError, ModelNotFound, UnsupportedModel
 
 HUB_PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
 """What an evaluation needs of a Hub repository: weights, configs and the tokenizer's files."""
+
+DTYPE_BITS = {
+    "F64": 64, "F32": 32, "BF16": 16, "F16": 16, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "I64": 64, "I32": 32,
+    "I16": 16, "I8": 8, "U64": 64, "U32": 32, "U16": 16, "U8": 8, "BOOL": 8, "F4": 4, "C64": 64,
+}  # fmt: skip
+"""As safetensors spells dtypes."""
 
 OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx")
 
@@ -22,6 +29,7 @@ class TensorFile:
     dtype: str
     """As safetensors spells it: F32, BF16, F16 ..."""
     shape: tuple[int, ...]
+    num_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +46,11 @@ class Checkpoint:
 def open_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
     """Find the model and read its headers; no weights.
 
-    Raises ModelNotFound where there is nothing to open, UnsupportedModel for weights in another format or already
-    quantized, EngineError for a damaged or incomplete checkpoint.
+    Raises ModelNotFound where there is nothing to open, UnsupportedModel for weights in other files than safetensors,
+    EngineError for a damaged or incomplete checkpoint.
     """
     path = locate(model, revision)
     config = read_config(path, model)
-    method = quantization_method(config)
-    if method is not None:
-        raise UnsupportedModel(
-            f"{model} is already quantized ({method}); this version opens unquantized checkpoints and quantizes them "
-            f"itself (MODEL:w8a8). To evaluate this one, try --backend vllm."
-        )
     tensors: dict[str, TensorFile] = {}
     for file in weight_files(path, model):
         for tensor, found in read_header(file).items():
@@ -104,14 +106,6 @@ def read_config(path: Path, model: str) -> dict[str, Any]:
     return config
 
 
-def quantization_method(config: Mapping[str, Any]) -> str | None:
-    """The name of the format a config says its weights are quantized in."""
-    found = config.get("quantization_config") or (config.get("text_config") or {}).get("quantization_config")
-    if not found:
-        return None
-    return str(found.get("quant_method") or found.get("quant_algo") or "unknown method")
-
-
 def weight_files(path: Path, model: str) -> list[Path]:
     """The safetensors files of a folder, all of which exist, in name order."""
     index = path / "model.safetensors.index.json"
@@ -154,12 +148,17 @@ def read_header(file: Path) -> dict[str, TensorFile]:
     try:
         with safe_open(file, framework="pt") as opened:
             return {
-                name: TensorFile(file, part.get_dtype(), tuple(part.get_shape()))
+                name: TensorFile(file, part.get_dtype(), tuple(part.get_shape()), _num_bytes(part))
                 for name in opened.keys()  # noqa: SIM118 - not a dict
                 for part in (opened.get_slice(name),)
             }
     except (SafetensorError, OSError) as error:
         raise EngineError(f"{file} cannot be read as safetensors ({error}). Fetch it again.") from error
+
+
+def _num_bytes(part: Any) -> int:
+    dtype, count = part.get_dtype(), math.prod(part.get_shape())
+    return count * DTYPE_BITS.get(dtype, 8) // 8
 
 
 def _few(names: list[str], limit: int = 5) -> str:

@@ -45,9 +45,8 @@ class Int8Linear(nn.Module):
 
     def __init__(self, weight: QuantizedWeight, bias: torch.Tensor | None) -> None:
         super().__init__()
-        assert weight.scheme.weight_bits == 8 and weight.scales.shape[1] == 1, weight.scheme
-        assert weight.zero_points is None and weight.group_index is None, "symmetric per channel only"
-        self.register_buffer("columns", weight.packed.t().contiguous())
+        assert serves_int8(weight), weight.scheme
+        self.register_buffer("columns", weight.codes.t().contiguous())
         self.register_buffer("scales", weight.scales.float().view(1, -1))
         self.bias = None if bias is None else bias.float()
 
@@ -59,6 +58,19 @@ class Int8Linear(nn.Module):
         return out.to(x.dtype).view(*x.shape[:-1], -1)
 
 
+def serves_int8(weight: QuantizedWeight) -> bool:
+    """Whether the integer product gives this weight's linear: int8, symmetric, one scale a row; tokens likewise."""
+    acts = weight.activations
+    plain = weight.zero_points is None and weight.offsets is None and weight.group_index is None and not weight.is_flat
+    return (
+        plain
+        and weight.element.name == "int8"
+        and weight.scales.shape == (weight.out_features, 1)
+        and acts is not None
+        and (acts.element, acts.per) == ("int8", "token")
+    )
+
+
 def plain_linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Module:
     """An unquantized linear on the weight's device."""
     return ExactLinear(weight, bias) if weight.device.type == "cpu" else DenseLinear(weight, bias)
@@ -66,6 +78,7 @@ def plain_linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Module:
 
 def quantized_linear(weight: QuantizedWeight, bias: torch.Tensor | None, dtype: torch.dtype) -> nn.Module:
     """A quantized linear. w4a16 is dequantized once, here: no faster, but the numbers are those of the scheme."""
-    if weight.scheme.activation_bits == 8:
+    if serves_int8(weight):
         return Int8Linear(weight, bias)
+    assert weight.activations is None, weight.activations
     return plain_linear(weight.dequantize().to(dtype), bias)

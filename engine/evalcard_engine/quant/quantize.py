@@ -3,8 +3,9 @@
 import torch
 
 from evalcard_engine.errors import EngineError
+from evalcard_engine.quant.elements import INT4, INT8, pack_integers
 from evalcard_engine.quant.scheme import Scheme, group_size_for
-from evalcard_engine.quant.weight import QuantizedWeight, pack_int4
+from evalcard_engine.quant.weight import Activations, QuantizedWeight
 
 QUANTIZER_VERSION = "rtn1"
 """Counts up when the same weight and scheme may give other integers or scales; part of the name of the weights."""
@@ -28,8 +29,16 @@ def quantize(weight: torch.Tensor, scheme: Scheme, name: str = "weight") -> Quan
         raise EngineError(f"{name} holds values that are not finite, so it has no {scheme.name} form.")
     scales = _representable(scales, weight.dtype)
     values = torch.round(groups / scales).clamp_(low, high).to(torch.int8).view(out, width)
-    packed = values if scheme.weight_bits == 8 else pack_int4(values)
-    return QuantizedWeight(packed, scales[..., 0].to(weight.dtype), None, None, group_size, width, scheme)
+    is_wide = scheme.weight_bits == 8
+    return QuantizedWeight(
+        codes=values if is_wide else pack_integers(values),
+        element=INT8 if is_wide else INT4,
+        scales=scales[..., 0].to(weight.dtype),
+        group_size=group_size,
+        in_features=width,
+        activations=Activations("int8", "token") if scheme.activation_bits == 8 else None,
+        scheme=scheme.name,
+    )
 
 
 def quantize_tokens(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -56,20 +56,6 @@ def test_a_tensor_in_two_files_is_refused(tmp_path: Path) -> None:
         open_checkpoint(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("config", "method"),
-    [
-        ({"quantization_config": {"quant_method": "gptq"}}, "gptq"),
-        ({"text_config": {"quantization_config": {"quant_method": "awq"}}}, "awq"),
-        ({"quantization_config": {"bits": 4}}, "unknown method"),
-    ],
-)
-def test_quantized_checkpoints_are_refused_by_method(tmp_path: Path, config: dict, method: str) -> None:
-    write(tmp_path, {"model.safetensors": {"a": torch.ones(2)}}, config)
-    with pytest.raises(UnsupportedModel, match=method):
-        open_checkpoint(str(tmp_path))
-
-
 def test_other_weight_formats_are_named(tmp_path: Path) -> None:
     write(tmp_path, {})
     (tmp_path / "pytorch_model.bin").write_bytes(b"x")

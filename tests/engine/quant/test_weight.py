@@ -3,70 +3,123 @@
 import pytest
 import torch
 
-from evalcard_engine.quant.scheme import SCHEMES
-from evalcard_engine.quant.weight import QuantizedWeight, pack_int4, unpack_int4
+from evalcard_engine.quant.elements import (
+    CODEBOOK4,
+    FP4_E2M1,
+    FP8_E4M3,
+    INT4,
+    INT8,
+    pack_integers,
+    pack_nibbles,
+    unpack_integers,
+    unpack_nibbles,
+)
+from evalcard_engine.quant.weight import QuantizedWeight
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (16, 2), (5, 128), (2, 0)])
 def test_int4_goes_there_and_back(shape: tuple[int, int]) -> None:
     values = torch.randint(-8, 8, shape, dtype=torch.int8, generator=torch.Generator().manual_seed(0))
-    packed = pack_int4(values)
+    packed = pack_integers(values)
     assert packed.dtype == torch.uint8 and packed.shape == (shape[0], (shape[1] + 1) // 2)
-    assert torch.equal(unpack_int4(packed, shape[1]), values)
+    assert torch.equal(unpack_integers(packed, shape[1]), values)
 
 
 def test_every_byte_of_two_nibbles() -> None:
     """Low nibble first, value + 8: the layout that kernels and formats rely on."""
     values = torch.tensor([[-8, 7, 0, -1, 3]], dtype=torch.int8)
-    assert pack_int4(values).tolist() == [[0xF0, 0x78, 0x8B]]
+    assert pack_integers(values).tolist() == [[0xF0, 0x78, 0x8B]]
     every = torch.arange(256, dtype=torch.int32).to(torch.uint8).view(1, -1)
-    assert torch.equal(pack_int4(unpack_int4(every, 512)), every)
+    assert torch.equal(pack_integers(unpack_integers(every, 512)), every)
+
+
+def value_of(weight: QuantizedWeight, row: int, column: int) -> float:
+    """What one code stands for, by its bits."""
+    if weight.element.storage == "nibbles":
+        code = int(weight.codes[row, column // 2]) >> (4 * (column % 2)) & 15
+        values = weight.element.values if weight.codebook is None else weight.codebook.tolist()
+        return float(code - 8) if values is None else float(values[code])
+    return float(weight.codes[row, column])
 
 
 def by_hand(weight: QuantizedWeight) -> torch.Tensor:
     """The definition, one value at a time."""
-    integers = weight.integers()
-    out = torch.empty(integers.shape)
-    for row in range(integers.shape[0]):
-        for column in range(integers.shape[1]):
+    out, width = weight.out_features, weight.in_features
+    found = torch.empty(out, width)
+    for row in range(out):
+        for column in range(width):
             group = column // weight.group_size if weight.group_index is None else int(weight.group_index[column])
-            zero = 0 if weight.zero_points is None else int(weight.zero_points[row, group])
-            out[row, column] = (int(integers[row, column]) - zero) * float(weight.scales[row, group])
-    return out
+            place = (row // weight.row_block, group)
+            if weight.is_flat:
+                place = (0, (row * width + column) // weight.group_size)
+            value = torch.tensor(value_of(weight, row, column))
+            if weight.zero_points is not None:
+                value = value - weight.zero_points[place].float()
+            value = value * weight.scales[place].float()
+            found[row, column] = value if weight.offsets is None else value + weight.offsets[place].float()
+    return found
 
 
+def codes_of(element, shape: tuple[int, int], generator: torch.Generator) -> torch.Tensor:
+    if element.storage == "nibbles":
+        return pack_nibbles(torch.randint(0, 16, shape, generator=generator).to(torch.uint8))
+    if element is INT8:
+        return torch.randint(-128, 128, shape, generator=generator).to(torch.int8)
+    return torch.randn(shape, generator=generator).to(torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize("element", [INT4, INT8, FP8_E4M3, FP4_E2M1, CODEBOOK4], ids=lambda element: element.name)
 @pytest.mark.parametrize("has_zeros", [False, True])
-@pytest.mark.parametrize("has_index", [False, True])
-def test_dequantize_is_the_definition(has_zeros: bool, has_index: bool) -> None:
+@pytest.mark.parametrize("layout", ["groups", "index", "blocks", "flat"])
+def test_dequantize_is_the_definition(element, has_zeros: bool, layout: str) -> None:
     generator = torch.Generator().manual_seed(0)
-    values = torch.randint(-8, 8, (3, 9), dtype=torch.int8, generator=generator)
+    shape = {"groups": (5, 3), "index": (5, 3), "blocks": (3, 3), "flat": (1, 13)}[layout]
+    zeros = torch.randint(-8, 8, shape, dtype=torch.int8, generator=generator)
     weight = QuantizedWeight(
-        packed=pack_int4(values),
-        scales=torch.rand(3, 3, generator=generator),
-        zero_points=torch.randint(-8, 8, (3, 3), dtype=torch.int8, generator=generator) if has_zeros else None,
-        group_index=torch.tensor([2, 0, 1, 1, 0, 2, 2, 1, 0]) if has_index else None,
-        group_size=3,
-        in_features=9,
-        scheme=SCHEMES["w4a16"],
+        codes=codes_of(element, (5, 10), generator),
+        element=element,
+        scales=torch.rand(shape, generator=generator).bfloat16(),
+        group_size=4,
+        in_features=10,
+        zero_points=zeros if has_zeros else None,
+        offsets=torch.rand(shape, generator=generator) if has_zeros else None,
+        group_index=torch.tensor([2, 0, 1, 1, 0, 2, 2, 1, 0, 0]) if layout == "index" else None,
+        codebook=torch.randn(16, generator=generator) if element is CODEBOOK4 else None,
+        row_block=2 if layout == "blocks" else 1,
+        is_flat=layout == "flat",
     )
     assert torch.equal(weight.dequantize(), by_hand(weight))
 
 
-def test_bytes_count_everything_that_is_stored() -> None:
+def test_nibbles_of_codes_go_there_and_back() -> None:
+    codes = torch.arange(15, dtype=torch.uint8).view(3, 5)
+    assert torch.equal(unpack_nibbles(pack_nibbles(codes), 5), codes)
+
+
+def test_bytes_count_everything_that_is_held() -> None:
     weight = QuantizedWeight(
-        pack_int4(torch.zeros(4, 6, dtype=torch.int8)),
-        torch.ones(4, 2, dtype=torch.bfloat16),
-        torch.zeros(4, 2, dtype=torch.int8),
-        torch.zeros(6, dtype=torch.int64),
-        3,
-        6,
-        SCHEMES["w4a16"],
+        codes=pack_integers(torch.zeros(4, 6, dtype=torch.int8)),
+        element=INT4,
+        scales=torch.ones(4, 2, dtype=torch.bfloat16),
+        group_size=3,
+        in_features=6,
+        zero_points=torch.zeros(4, 2, dtype=torch.int8),
+        group_index=torch.zeros(6, dtype=torch.int64),
     )
     assert weight.num_bytes == 4 * 3 + 4 * 2 * 2 + 4 * 2 + 6 * 8
 
 
-def test_parts_that_do_not_fit_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("codes", "element", "scales", "more"),
+    [
+        (torch.zeros(2, 4, dtype=torch.int8), INT8, (2, 2), {}),
+        (torch.zeros(2, 4, dtype=torch.int8), INT4, (2, 1), {}),
+        (torch.zeros(2, 4, dtype=torch.int8), INT8, (2, 1), {"row_block": 2}),
+        (torch.zeros(2, 4, dtype=torch.int8), INT8, (2, 1), {"zero_points": torch.zeros(1, 1)}),
+        (torch.zeros(2, 2, dtype=torch.uint8), CODEBOOK4, (2, 1), {}),
+    ],
+    ids=["groups", "storage", "blocks", "zeros", "codebook"],
+)
+def test_parts_that_do_not_fit_are_refused(codes: torch.Tensor, element, scales: tuple[int, int], more: dict) -> None:
     with pytest.raises(AssertionError):
-        QuantizedWeight(torch.zeros(2, 4, dtype=torch.int8), torch.ones(2, 2), None, None, 4, 4, SCHEMES["w8a8"])
-    with pytest.raises(AssertionError):
-        QuantizedWeight(torch.zeros(2, 4, dtype=torch.int8), torch.ones(2, 1), None, None, 4, 4, SCHEMES["w4a16"])
+        QuantizedWeight(codes, element, torch.ones(scales), 4, 4, **more)

@@ -1,4 +1,4 @@
-"""Every parameter filled, every tensor claimed, and a digest of exactly what matters."""
+"""A digest of exactly what matters."""
 
 import json
 import os
@@ -9,14 +9,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from evalcard_engine.checkpoint.plain import SETTLED_NS, Tensors, claim, weights_digest
+from evalcard_engine.checkpoint.digest import SETTLED_NS, weights_digest
 from evalcard_engine.checkpoint.source import Checkpoint, open_checkpoint
-from evalcard_engine.errors import EngineError, UnsupportedModel
 from evalcard_engine.families import FAMILIES
 
 LLAMA = FAMILIES["llama"]
 TENSORS = {"model.a.weight": torch.arange(6.0).view(2, 3), "lm_head.weight": torch.ones(4).bfloat16()}
-WANTED = {"model.a.weight": (2, 3), "lm_head.weight": (4,)}
 
 
 def checkpoint(folder: Path, tensors: dict[str, torch.Tensor] = TENSORS, **config: object) -> Checkpoint:
@@ -30,41 +28,6 @@ def checkpoint(folder: Path, tensors: dict[str, torch.Tensor] = TENSORS, **confi
 
 def digest(opened: Checkpoint) -> str:
     return weights_digest(opened, LLAMA)
-
-
-def test_all_is_claimed_and_read(tmp_path: Path) -> None:
-    opened = checkpoint(tmp_path, {**TENSORS, "model.layers.0.rotary_emb.inv_freq": torch.ones(3)})
-    tensors = Tensors(opened, claim(opened, LLAMA, WANTED, {}))
-    for name, expected in TENSORS.items():
-        assert torch.equal(tensors[name], expected)
-
-
-def test_missing_left_over_and_misshapen_are_all_named_at_once(tmp_path: Path) -> None:
-    opened = checkpoint(tmp_path, {"model.a.weight": torch.ones(3, 2), "model.b.weight": torch.ones(1)})
-    with pytest.raises(EngineError) as caught:
-        claim(opened, LLAMA, WANTED, {})
-    message = str(caught.value)
-    assert "missing (1): lm_head.weight" in message
-    assert "not part of the model (1): model.b.weight" in message
-    assert "model.a.weight [3, 2] for [2, 3]" in message
-
-
-def test_tied_parameters_share_the_tensor_that_is_there(tmp_path: Path) -> None:
-    wanted = {"model.embed.weight": (4,), "lm_head.weight": (4,)}
-    tied = {"lm_head.weight": "model.embed.weight"}
-    for name in wanted:
-        opened = checkpoint(tmp_path, {name: torch.ones(4)})
-        assert claim(opened, LLAMA, wanted, tied) == dict.fromkeys(wanted, name)
-    both = checkpoint(tmp_path, {"model.embed.weight": torch.ones(4), "lm_head.weight": torch.zeros(4)})
-    assert claim(both, LLAMA, wanted, tied) == {name: name for name in wanted}
-    with pytest.raises(EngineError, match="missing \\(2\\)"):
-        claim(checkpoint(tmp_path, {"other": torch.ones(4)}), LLAMA, wanted, tied)
-
-
-def test_other_dtypes_are_refused(tmp_path: Path) -> None:
-    opened = checkpoint(tmp_path, {"model.a.weight": torch.ones(2, 3, dtype=torch.int8)})
-    with pytest.raises(UnsupportedModel, match="I8"):
-        claim(opened, LLAMA, {"model.a.weight": (2, 3)}, {})
 
 
 def test_digest_ignores_place_and_sharding(tmp_path: Path) -> None:
