@@ -9,7 +9,9 @@ from evalcard_engine.checkpoint.plain import PlainFormat
 from evalcard_engine.checkpoint.source import Checkpoint
 from evalcard_engine.errors import UnsupportedModel
 
-FORMATS: Mapping[str, str] = {}
+FORMATS: Mapping[str, str] = {
+    "compressed-tensors": "evalcard_engine.checkpoint.compressed_tensors",
+}
 """``quant_method`` of config.json -> module whose ``open_format(checkpoint, config)`` makes the Format."""
 
 

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from evalcard_engine import numerics
+from evalcard_engine.quant.activations import round_activations
 from evalcard_engine.quant.quantize import quantize_tokens
 from evalcard_engine.quant.weight import QuantizedWeight
 
@@ -58,6 +59,20 @@ class Int8Linear(nn.Module):
         return out.to(x.dtype).view(*x.shape[:-1], -1)
 
 
+class RoundedLinear(nn.Module):
+    """y = r(x) W^T + b with the input rounded as the scheme says: the definition of a linear with quantized inputs."""
+
+    def __init__(self, weight: QuantizedWeight, bias: torch.Tensor | None, dtype: torch.dtype) -> None:
+        super().__init__()
+        assert weight.activations is not None, weight.scheme
+        self._how = weight.activations
+        self.inner = plain_linear(weight.dequantize().to(dtype), bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = round_activations(x.reshape(-1, x.shape[-1]), self._how)
+        return self.inner(rows.to(x.dtype)).view(*x.shape[:-1], -1)
+
+
 def serves_int8(weight: QuantizedWeight) -> bool:
     """Whether the integer product gives this weight's linear: int8, symmetric, one scale a row; tokens likewise."""
     acts = weight.activations
@@ -77,8 +92,10 @@ def plain_linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Module:
 
 
 def quantized_linear(weight: QuantizedWeight, bias: torch.Tensor | None, dtype: torch.dtype) -> nn.Module:
-    """A quantized linear. w4a16 is dequantized once, here: no faster, but the numbers are those of the scheme."""
+    """A quantized linear. All but int8 products are dequantized once, here: no faster, but the numbers are the
+    scheme's."""
     if serves_int8(weight):
         return Int8Linear(weight, bias)
-    assert weight.activations is None, weight.activations
+    if weight.activations is not None:
+        return RoundedLinear(weight, bias, dtype)
     return plain_linear(weight.dequantize().to(dtype), bias)
