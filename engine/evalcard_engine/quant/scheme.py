@@ -1,10 +1,13 @@
-"""What is quantized how: the spelling of schemes (``w8a8``, ``w4a16``), parsed without torch.
+"""What is quantized how: the spelling of schemes (``w8a8``, ``w4a16-g64``, ``sparse24+fp8``), parsed without torch.
 
-A scheme is written as parts joined by ``+`` in any case; ``Scheme.name`` is the canonical lower-case form.
+A scheme is written as parts joined by ``+`` in any case; ``Scheme.name`` is the canonical lower-case form. Base names
+are those of compressed-tensors and of published cards; ``-g64`` or ``-channel`` after one changes its groups.
 """
 
 import difflib
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from evalcard_engine.errors import EngineError
 
@@ -15,35 +18,127 @@ class UnknownScheme(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How the linears of a model are quantized on the fly; embeddings and the head are left alone."""
+    """How the linears of a model are quantized on the fly; embeddings stay as they are, and so does an unnamed head."""
 
     name: str
-    weight_bits: int
-    activation_bits: int
-    """16 means not quantized."""
+    element: str | None
+    """Of the weights, a name of quant/elements.py, ``nf4``, or None where they keep their dtype."""
     group_size: int | None
     """Weights per scale along the input width; None is one scale per output channel."""
     title: str
     """One line for tables and cards."""
+    symmetric: bool = True
+    block: int | None = None
+    """Scales of blocks of so many rows and columns."""
+    activations: str | None = None
+    """Element that inputs are rounded to; None leaves them."""
+    is_sparse24: bool = False
+    """Of every four weights in a row the two smaller ones are set to 0 first."""
+    head_bits: int | None = None
+    """Bits of the output head's integers, one scale per channel; None leaves the head."""
+
+    @property
+    def weight_bits(self) -> int:
+        return {None: 16, "int8": 8, "fp8_e4m3": 8}.get(self.element, 4)
+
+    @property
+    def activation_bits(self) -> int:
+        """16 means not quantized."""
+        return {None: 16, "int8": 8, "fp8_e4m3": 8}.get(self.activations, 4)
 
 
+_TOKENS8 = "int8 activations per token (dynamic)"
+_FP8_TOKENS = "fp8 activations per token (dynamic)"
 SCHEMES: dict[str, Scheme] = {
     scheme.name: scheme
     for scheme in (
-        Scheme("w8a8", 8, 8, None, "int8 weights per channel, int8 activations per token (dynamic)"),
-        Scheme("w4a16", 4, 16, 128, "int4 weights in groups of 128, activations unquantized"),
+        Scheme("w8a8", "int8", None, f"int8 weights per channel, {_TOKENS8}", activations="int8"),
+        Scheme("w8a16", "int8", None, "int8 weights per channel, activations unquantized"),
+        Scheme("w4a16", "int4", 128, "int4 weights in groups of 128, activations unquantized"),
+        Scheme("w4a16_asym", "int4", 128, "int4 weights in groups of 128 with zero points, activations unquantized",
+               symmetric=False),
+        Scheme("fp8", "fp8_e4m3", None, f"fp8 weights per channel, {_FP8_TOKENS}", activations="fp8_e4m3"),
+        Scheme("fp8_block", "fp8_e4m3", 128, "fp8 weights in blocks of 128x128, fp8 activations in groups of 128 "
+               "(dynamic)", block=128, activations="fp8_e4m3"),
+        Scheme("w8a16_fp8", "fp8_e4m3", None, "fp8 weights per channel, activations unquantized"),
+        Scheme("nf4", "nf4", 64, "NF4 weights in blocks of 64, activations unquantized"),
+        Scheme("nvfp4a16", "fp4_e2m1", 16, "fp4 weights in groups of 16 with fp8 scales, activations unquantized"),
+        Scheme("mxfp4a16", "fp4_e2m1", 32, "fp4 weights in groups of 32 with powers of two as scales, activations "
+               "unquantized"),
     )
-}
+}  # fmt: skip
+"""Base schemes by canonical name."""
+
+ALIASES = {
+    "int8": "w8a8", "int4": "w4a16", "fp8_dynamic": "fp8", "w8a8_fp8": "fp8", "w8a8_int8": "w8a8", "int8_w8a8": "w8a8",
+    "fp8a16": "w8a16_fp8",
+}  # fmt: skip
+"""Other spellings in use -> canonical name."""
+
+SPARSE24 = "sparse24"
+_GROUPED = ("w8a16", "w4a16", "w4a16_asym")
+"""Schemes whose groups may be chosen."""
+_GROUP_SIZES = (32, 64, 128)
+_PART = re.compile(r"(?P<base>[a-z0-9_]+?)(?:-(?P<group>g(?P<size>\d+)|channel))?")
+_HEADS: dict[str, Literal[8]] = {"w8": 8}
 
 
 def parse_scheme(text: str) -> Scheme:
     """The scheme that ``text`` spells; raises UnknownScheme with the near matches."""
-    name = text.strip().lower()
-    if name in SCHEMES:
-        return SCHEMES[name]
-    near = difflib.get_close_matches(name, SCHEMES, n=3, cutoff=0.4)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise UnknownScheme(f"unknown scheme {text!r}.{hint} Known schemes: {', '.join(sorted(SCHEMES))}.")
+    parts = [part.strip() for part in text.strip().lower().split("+")]
+    options = [part for part in parts if part.startswith("head=")]
+    bases = [part for part in parts if part not in (SPARSE24, *options)]
+    if len(bases) > 1 or len(options) > 1 or parts.count(SPARSE24) > 1:
+        raise UnknownScheme(
+            f"scheme {text!r} joins {' and '.join(parts)}; join at most one base scheme with {SPARSE24} and head=w8, "
+            "such as sparse24+fp8."
+        )
+    if not bases and SPARSE24 not in parts:
+        raise UnknownScheme(f"scheme {text!r} names nothing to apply to the weights. {_known()}")
+    found = _base(bases[0], text) if bases else Scheme("", None, None, "weights in 16 bits")
+    return _with_options(found, SPARSE24 in parts, options, text)
+
+
+def _base(part: str, text: str) -> Scheme:
+    match = _PART.fullmatch(part)
+    name = ALIASES.get(match["base"], match["base"]) if match else part
+    if match is None or name not in SCHEMES:
+        near = difflib.get_close_matches(part, [*SCHEMES, *ALIASES], n=3, cutoff=0.4)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise UnknownScheme(f"unknown scheme {text!r}.{hint} {_known()}")
+    return _regrouped(SCHEMES[name], match["group"], match["size"]) if match["group"] else SCHEMES[name]
+
+
+def _regrouped(scheme: Scheme, group: str, size: str | None) -> Scheme:
+    if scheme.name not in _GROUPED or (size is not None and int(size) not in _GROUP_SIZES):
+        sizes = ", ".join(f"-g{one}" for one in _GROUP_SIZES)
+        raise UnknownScheme(
+            f"{scheme.name}-{group} is no scheme; {', '.join(_GROUPED)} may be followed by {sizes} or -channel."
+        )
+    chosen = int(size) if size is not None else None
+    if chosen == scheme.group_size:
+        return scheme
+    where = f"in groups of {chosen}" if chosen else "per channel"
+    before = f"in groups of {scheme.group_size}" if scheme.group_size else "per channel"
+    return replace(scheme, name=f"{scheme.name}-{group}", group_size=chosen, title=scheme.title.replace(before, where))
+
+
+def _with_options(scheme: Scheme, is_sparse: bool, options: list[str], text: str) -> Scheme:
+    names, title = [scheme.name] if scheme.name else [], scheme.title
+    if is_sparse:
+        names, title = [SPARSE24, *names], f"2:4 sparsity by magnitude, {title}"
+    head = None
+    if options:
+        spelled = options[0].removeprefix("head=")
+        if spelled not in _HEADS:
+            raise UnknownScheme(f"scheme {text!r}: the head can be quantized as {', '.join(_HEADS)}, got {spelled!r}.")
+        head = _HEADS[spelled]
+        names, title = [*names, options[0]], f"{title}, int{head} head per channel"
+    return replace(scheme, name="+".join(names), title=title, is_sparse24=is_sparse, head_bits=head)
+
+
+def _known() -> str:
+    return f"Known schemes: {', '.join(sorted(SCHEMES))}; with sparse24+ before one or +head=w8 after it."
 
 
 def group_size_for(width: int, wanted: int | None) -> int:

@@ -1,5 +1,7 @@
 """Rounding to nearest: error bounds, odd shapes, zeros, outliers and what cannot be rounded."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -91,3 +93,21 @@ def test_tokens_are_rounded_by_row() -> None:
 def test_a_token_that_is_not_finite_shows_in_its_scale() -> None:
     _, scales = quantize_tokens(torch.tensor([[1.0, torch.nan], [torch.inf, 1.0], [1.0, 2.0]]))
     assert torch.isfinite(scales)[:, 0].tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_integers_are_compressed_tensors_own(bits: int, symmetric: bool) -> None:
+    quantization = pytest.importorskip("compressed_tensors.quantization", reason="compressed-tensors is not installed")
+    from compressed_tensors.quantization.lifecycle.forward import fake_quantize
+    from compressed_tensors.quantization.utils import calculate_qparams
+
+    weight = torch.randn(16, 256, generator=torch.Generator().manual_seed(0))
+    weight[3] += 5
+    args = quantization.QuantizationArgs(num_bits=bits, strategy="group", group_size=64, symmetric=symmetric)
+    groups = weight.view(16, 4, 64)
+    scale, zero = calculate_qparams(groups.amin(-1), groups.amax(-1), args)
+    scheme = replace(SCHEMES["w4a16"], element=f"int{bits}", group_size=64, symmetric=symmetric)
+    found = quantize(weight, scheme)
+    assert torch.equal(found.scales, scale)
+    assert torch.equal(found.dequantize(), fake_quantize(weight, scale, zero.to(torch.int8), args))
