@@ -21,10 +21,10 @@ class Strict(BaseModel):
 
 
 class ModelSpec(Strict):
-    """A model and what is done to it: FOLDER or ORG/NAME[@REV], and a scheme."""
+    """A model and what is done to it: FOLDER, FILE.gguf or ORG/NAME[@REV], and a scheme."""
 
     source: str
-    """A folder, a Hub id, or a URL for backends that take one."""
+    """A folder, a GGUF file, a Hub id, or a URL for backends that take one."""
     revision: str | None = None
     scheme: str | None = None
     """Canonical scheme name; None runs the model as it is."""
@@ -38,11 +38,12 @@ class ModelSpec(Strict):
 
     @property
     def is_local(self) -> bool:
-        return self.source == DEMO or Path(self.source).expanduser().exists() or self.source.startswith((".", "/", "~"))
+        is_path = self.source.startswith((".", "/", "~")) or _is_gguf(self.source)
+        return self.source == DEMO or is_path or Path(self.source).expanduser().exists()
 
     @property
     def hub_id(self) -> str | None:
-        """None for a folder or a URL."""
+        """None for a folder, a file or a URL."""
         return None if self.is_local or "://" in self.source else self.source
 
     @property
@@ -50,6 +51,8 @@ class ModelSpec(Strict):
         """The Hub id, or the last part of the path or URL: fit for a card."""
         if self.source == DEMO:
             return "evalcard-demo"
+        if _is_gguf(self.source):  # not resolved: in the Hub's cache the name is a link to a hash
+            return Path(self.source).stem
         return self.hub_id or Path(self.source.rstrip("/")).expanduser().resolve().name
 
     @property
@@ -67,7 +70,7 @@ def parse_model(text: str) -> ModelSpec:
             f"unknown model {text!r} (did you mean {DEMO}?). {DEMO} is the bundled model; any other is a folder or a "
             "Hub id such as org/name."
         )
-    if "://" in text or Path(text).expanduser().exists() or ":" not in text:
+    if "://" in text or Path(text).expanduser().exists() or ":" not in text or _is_gguf(text):
         return _split_revision(text, None)
     source, _, scheme_text = text.rpartition(":")
     try:
@@ -77,8 +80,12 @@ def parse_model(text: str) -> ModelSpec:
     return _split_revision(source, scheme.name)
 
 
+def _is_gguf(source: str) -> bool:
+    return source.lower().endswith(".gguf") and "://" not in source
+
+
 def _split_revision(source: str, scheme: str | None) -> ModelSpec:
-    is_path = Path(source).expanduser().exists() or "://" in source
+    is_path = Path(source).expanduser().exists() or "://" in source or _is_gguf(source)
     if not is_path and HUB_ID.fullmatch(source) and "@" in source:
         source, _, revision = source.partition("@")
         return ModelSpec(source=source, revision=revision, scheme=scheme)

@@ -17,8 +17,8 @@ from evalcard_engine.checkpoint.source import Checkpoint
 from evalcard_engine.errors import EngineError
 from evalcard_engine.families import check_rope
 from evalcard_engine.quant.linear import plain_linear, quantized_linear
-from evalcard_engine.quant.quantize import quantize
-from evalcard_engine.quant.scheme import Scheme
+from evalcard_engine.quant.quantize import quantize, sparsify24
+from evalcard_engine.quant.scheme import SCHEMES, Scheme
 from evalcard_engine.quant.weight import QuantizedWeight
 
 DECODER = "model.layers."
@@ -59,7 +59,10 @@ def build(checkpoint: Checkpoint, dtype: torch.dtype, device: str) -> tuple[Any,
     from transformers import AutoConfig
 
     with _config_faults(checkpoint.name):
-        config = AutoConfig.from_pretrained(checkpoint.path).get_text_config()
+        # A GGUF file has no config.json; its checkpoint's config is made from its metadata.
+        is_file = checkpoint.path.is_file()
+        found = AutoConfig.for_model(**checkpoint.config) if is_file else AutoConfig.from_pretrained(checkpoint.path)
+        config = found.get_text_config()
         check_rope(config, checkpoint.name)
         _check_sizes(config, checkpoint.name)
         return config, empty_module(config, dtype, device)
@@ -197,7 +200,7 @@ def _take(key: str, stock: Stock, tally: Tally) -> torch.Tensor | QuantizedWeigh
     if isinstance(source, Quantized):
         weight = source.read({part: stock.reader[tensor] for part, tensor in source.tensors.items()})
         num_bytes = sum(map(stock.reader.num_bytes, source.tensors.values()))
-        count = weight.out_features * weight.in_features
+        count = weight.numel() if isinstance(weight, torch.Tensor) else weight.out_features * weight.in_features
         tally.add(" ".join(source.tensors.values()), count, num_bytes, decoder)
         return weight
     stored = stock.reader[source.tensor]
@@ -212,7 +215,7 @@ def _linear(name: str, owner: nn.Linear, stock: Stock, tally: Tally) -> nn.Modul
         found = _take(f"{name}.bias", stock, tally)
         assert isinstance(found, torch.Tensor), name
         bias = found.to(stock.device, stock.dtype, copy=True)
-    key, scheme = f"{name}.weight", stock.scheme if name.startswith(DECODER) else None
+    key, scheme = f"{name}.weight", _scheme_of(name, stock.scheme)
     if scheme is not None:
         return _quantized_now(name, key, bias, stock, scheme, tally)
     weight = _take(key, stock, tally)
@@ -221,13 +224,28 @@ def _linear(name: str, owner: nn.Linear, stock: Stock, tally: Tally) -> nn.Modul
     return plain_linear(weight.to(stock.device, stock.dtype, copy=True), bias)
 
 
+def _scheme_of(name: str, scheme: Scheme | None) -> Scheme | None:
+    """What is done to the linear ``name``: the decoder's get the scheme, the head only what is said of it."""
+    if scheme is None or name.startswith(DECODER):
+        return scheme
+    return None if scheme.head_bits is None else SCHEMES[f"w{scheme.head_bits}a16"]
+
+
 def _quantized_now(
     name: str, key: str, bias: torch.Tensor | None, stock: Stock, scheme: Scheme, tally: Tally
 ) -> nn.Module:
     source = stock.claims.sources[key]
     assert not isinstance(source, Quantized), (name, scheme)
-    weight = quantize(stock.reader[source.tensor].to(stock.device), scheme, name)
-    tally.add(source.tensor, weight.out_features * weight.in_features, weight.num_bytes, decoder_linear=True)
+    stored = stock.reader[source.tensor].to(stock.device)
+    decoder = name.startswith(DECODER)
+    if scheme.element is None:
+        tally.add(source.tensor, stored.numel(), stored.nbytes, decoder)
+        return plain_linear(sparsify24(stored, name).to(stock.dtype), bias)
+    weight = quantize(stored, scheme, name)
+    # A head that shares its weight with the embedding is held beside it, as no new parameters.
+    is_shared = source.tensor in tally.seen
+    place = f"{source.tensor} of {name}" if is_shared else source.tensor
+    tally.add(place, 0 if is_shared else stored.numel(), weight.stored_bytes, decoder)
     return quantized_linear(weight, bias, stock.dtype)
 
 

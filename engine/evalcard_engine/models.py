@@ -19,6 +19,7 @@ from evalcard_engine.checkpoint.source import Checkpoint, open_checkpoint
 from evalcard_engine.errors import EngineError
 from evalcard_engine.families import Family, family_of
 from evalcard_engine.loading import Stock, build, decoder_layers, fill, head_size, matrices, tied_parameters
+from evalcard_engine.quant.linear import LINEARS_VERSION
 from evalcard_engine.quant.quantize import QUANTIZER_VERSION
 from evalcard_engine.quant.scheme import Scheme
 
@@ -183,9 +184,16 @@ def _plan(model: str, dtype: str, device: str, scheme: Scheme | None, revision: 
         )
     kv_heads, size = config.num_key_value_heads, head_size(config)
     faults = numerics.self_test(arithmetic, kv_heads, (size, size)) if device == "cpu" else ()
-    notes = (f"{scheme.name} as {'int8 product' if scheme.activation_bits == 8 else 'dequantized'}",) if scheme else ()
+    notes = _linear_notes(scheme, claims)
     name = numerics.describe(device, arithmetic, faults, *notes)
     return _Plan(checkpoint, family, config, arithmetic, device, scheme, name, module, claims)
+
+
+def _linear_notes(scheme: Scheme | None, claims: Claims) -> tuple[str, ...]:
+    """How quantized linears are computed, for the numerics: the same weights by another way are other answers."""
+    if scheme is not None:
+        return (f"{scheme.name} as {'int8 product' if scheme.activations == 'int8' else 'dequantized'}",)
+    return (f"quantized linears {LINEARS_VERSION}",) if claims.schemes else ()
 
 
 def _check_device(device: str) -> None:

@@ -54,6 +54,8 @@ LIGHT = [
     "evalcard_engine.scheduler",
     "evalcard_engine.cache.pages",
     "evalcard_engine.cache.prefix_tree",
+    "evalcard_engine.checkpoint.gguf_file",
+    "evalcard_engine.checkpoint.gguf_model",
     "evalcard_engine.quant.scheme",
 ]
 
@@ -91,6 +93,7 @@ def test_the_engine_knows_nothing_of_evalcard():
 def test_engines_are_opened_in_three_places_only():
     allowed = {"evalcard/backends/embedded.py", "evalcard/backends/inspect.py", "evalcard/bench.py"}
     light = {"evalcard_engine.quant.scheme", "evalcard_engine.errors"}
+    light |= {"evalcard_engine.checkpoint.gguf_file", "evalcard_engine.checkpoint.gguf_model"}
     for path in (ROOT / "evalcard").rglob("*.py"):
         used = {name for name in imports_of(path) if name.partition(".")[0] == "evalcard_engine"} - light
         assert not used or path.relative_to(ROOT).as_posix() in allowed, (path, used)

@@ -25,6 +25,26 @@ def test_existing_folder_with_colon_is_taken_whole(tmp_path: Path):
     assert (model.source, model.scheme, model.hub_id, model.name) == (str(folder), None, None, "a:w8a8")
 
 
+def test_a_gguf_file_is_a_model(tmp_path: Path):
+    for name in ("tiny.Q4_K_M.gguf", "a:b.GGUF"):
+        file = tmp_path / name
+        for text in (str(file), f"{file}:w8a8"):  # whether it is there is the engine's to say
+            model = parse_model(text)
+            scheme = "w8a8" if text.endswith("w8a8") else None
+            assert (model.source, model.scheme, model.hub_id, model.name) == (str(file), scheme, None, file.stem)
+            file.touch()
+    assert parse_model("here.gguf").hub_id is None and parse_model("org/file.gguf").revision is None
+    with pytest.raises(UserError, match="unknown scheme 'Q4_K_M'"):
+        parse_model(f"{tmp_path}/tiny.Q4_K_M.gguf:Q4_K_M")
+
+
+def test_the_name_of_a_linked_gguf_file_is_that_of_the_link(tmp_path: Path):
+    """As the Hub's cache has it: the name links to a file that is named by its hash."""
+    (tmp_path / "0f3e9c").touch()
+    (tmp_path / "tiny.gguf").symlink_to(tmp_path / "0f3e9c")
+    assert parse_model(f"{tmp_path}/tiny.gguf").name == "tiny"
+
+
 def test_url_is_taken_whole():
     model = parse_model("http://127.0.0.1:8000/v1")
     assert (model.source, model.scheme, model.hub_id) == ("http://127.0.0.1:8000/v1", None, None)

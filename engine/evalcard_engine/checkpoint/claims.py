@@ -4,7 +4,7 @@ A format knows how a module's weight is stored; this module sees to it that ever
 parameter is filled. Nothing is guessed or skipped: a tensor that nobody claims is a fault.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,8 +35,9 @@ class Quantized:
     """Part -> name in the checkpoint; every one of them is claimed."""
     scheme: str
     """In the field's words, such as ``w4a16 (int4, groups of 128, asymmetric)``."""
-    read: Callable[[Mapping[str, torch.Tensor]], QuantizedWeight]
-    """From the parts, on the CPU. Raises EngineError, which names the layer, for values that cannot be right."""
+    read: Callable[[Mapping[str, torch.Tensor]], QuantizedWeight | torch.Tensor]
+    """From the parts, on the CPU; a tensor where they make up an unquantized one (2:4 sparse storage, KV-cache scales).
+    Raises EngineError, which names the layer, for values that cannot be right."""
 
 
 Source = Plain | Quantized
@@ -94,41 +95,57 @@ def claim_all(
     matrices: Mapping[str, tuple[int, int]],
     tied: Mapping[str, str],
 ) -> Claims:
-    """Claim every tensor for a parameter.
+    """`examine`, where nothing may be wrong.
+
+    Raises EngineError listing all faults: what is missing, left over, of another shape, or refused by the format.
+    """
+    claims, faults = examine(checkpoint, family, fmt, wanted, matrices, tied)
+    if faults:
+        raise EngineError(f"{checkpoint.name} cannot be loaded as it is: {'; '.join(faults)}.")
+    return claims
+
+
+def examine(
+    checkpoint: Checkpoint,
+    family: Family,
+    fmt: Format,
+    wanted: Mapping[str, tuple[int, ...]],
+    matrices: Mapping[str, tuple[int, int]],
+    tied: Mapping[str, str],
+) -> tuple[Claims, list[str]]:
+    """Claim every tensor for a parameter: (what could be claimed, everything that is wrong).
 
     wanted: each parameter's shape. matrices: [out, in] of each module (linear or embedding) whose ``weight`` a format
     may store in its own way. tied: {parameter: the one it shares its values with}; where the checkpoint holds only one
     of the two it fills both, where it holds both each has its own, as transformers has it.
-    Raises EngineError listing all faults: what is missing, left over, of another shape, or refused by the format.
     """
     modules, unknown = _by_module(checkpoint, family, wanted)
     claims = Claims()
-    faults: list[str] = []
+    found: list[tuple[str, str]] = []
     for module, (stored, parts) in modules.items():
         taken = frozenset[str]()
         if module in matrices:
             claim = fmt.module(stored, matrices[module], parts)
-            faults += claim.faults
+            found += [(stored, fault) for fault in claim.faults]
             taken = claim.leaves
             if claim.source is not None:
                 claims.sources[f"{module}.weight"] = claim.source
         plain = {leaf for leaf in parts if leaf not in taken and f"{module}.{leaf}" in wanted}
         claims.sources |= {f"{module}.{leaf}": Plain(_join(stored, leaf)) for leaf in plain}
         rest = {leaf: part for leaf, part in parts.items() if leaf not in taken | plain}
-        unknown += _claim_extras(claims, fmt, module, stored, rest, faults)
+        unknown += _claim_extras(claims, fmt, module, stored, rest, found)
     _share_tied(claims, tied)
-    faults += _misfits(checkpoint, claims, unknown, wanted)
-    if faults:
-        raise EngineError(f"{checkpoint.name} cannot be loaded as it is: {'; '.join(faults)}.")
-    return claims
+    return claims, grouped(found) + _misfits(checkpoint, claims, unknown, wanted)
 
 
-def _claim_extras(claims: Claims, fmt: Format, module: str, stored: str, rest: Parts, faults: list[str]) -> list[str]:
+def _claim_extras(
+    claims: Claims, fmt: Format, module: str, stored: str, rest: Parts, faults: list[tuple[str, str]]
+) -> list[str]:
     """Offer what no parameter takes to the format; returns the tensors that it does not know either."""
     if not rest:
         return []
     extra = fmt.extras(stored, rest)
-    faults += extra.faults
+    faults += [(stored, fault) for fault in extra.faults]
     if extra.source is not None:
         claims.extras[module] = extra.source
     return [_join(stored, leaf) for leaf in rest if leaf not in extra.leaves]
@@ -198,3 +215,16 @@ def named(title: str, names: list[str], limit: int = 8) -> list[str]:
     """``title (3): a, b, c`` as a list of one, or an empty list; the rest beyond ``limit`` is counted."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return [f"{title} ({len(names)}): {', '.join(names[:limit])}{more}"] if names else []
+
+
+def grouped(faults: Iterable[tuple[str, str]]) -> list[str]:
+    """(module, what is wrong with it) -> one entry a fault, with the modules that share it named and counted."""
+    by_text: dict[str, list[tuple[str, str]]] = {}
+    for module, fault in faults:
+        text = fault.removeprefix(module).lstrip(".: ") if module else fault
+        by_text.setdefault(text, []).append((module, fault))
+    entries = []
+    for text, members in by_text.items():
+        alone = len(members) == 1
+        entries += [members[0][1]] if alone else named(text, [module for module, _ in members])
+    return entries

@@ -6,11 +6,22 @@ from typing import Any
 
 from evalcard_engine.checkpoint.claims import Format
 from evalcard_engine.checkpoint.plain import PlainFormat
-from evalcard_engine.checkpoint.source import Checkpoint
+from evalcard_engine.checkpoint.source import EXPORTER_CONFIG, Checkpoint
 from evalcard_engine.errors import UnsupportedModel
 
 FORMATS: Mapping[str, str] = {
+    "auto-round": "evalcard_engine.checkpoint.auto_round",
+    "awq": "evalcard_engine.checkpoint.awq",
+    "gptq": "evalcard_engine.checkpoint.gptq",
+    "intel/auto-round": "evalcard_engine.checkpoint.auto_round",
     "compressed-tensors": "evalcard_engine.checkpoint.compressed_tensors",
+    "bitsandbytes": "evalcard_engine.checkpoint.bitsandbytes",
+    "fbgemm_fp8": "evalcard_engine.checkpoint.fp8",
+    "fp8": "evalcard_engine.checkpoint.fp8",
+    "modelopt": "evalcard_engine.checkpoint.modelopt",
+    "modelopt_fp4": "evalcard_engine.checkpoint.modelopt",
+    "torchao": "evalcard_engine.checkpoint.torchao",
+    "gguf": "evalcard_engine.checkpoint.gguf",
 }
 """``quant_method`` of config.json -> module whose ``open_format(checkpoint, config)`` makes the Format."""
 
@@ -35,11 +46,16 @@ def format_of(checkpoint: Checkpoint) -> Format:
 
 
 def quantization_config(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What config.json says of quantization, wherever exporters put it; None where it says nothing."""
+    """What the configs say of quantization, wherever exporters put it; None where they say nothing.
+
+    ``hf_quant_config`` is the content of hf_quant_config.json, which open_checkpoint adds: older ModelOpt exports say
+    nothing in config.json.
+    """
     text = config.get("text_config") or {}
     for holder in (config, text):
         for key in ("quantization_config", "compression_config"):
             if holder.get(key):
                 found: Mapping[str, Any] = holder[key]
                 return found
-    return None
+    exported = config.get(EXPORTER_CONFIG)
+    return {"quant_method": "modelopt", **exported} if exported else None

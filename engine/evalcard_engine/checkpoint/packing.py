@@ -1,6 +1,11 @@
 """Integers packed into 32-bit words, as GPTQ, AWQ and compressed-tensors store them."""
 
+import sys
+
 import torch
+
+AWQ_NIBBLES = (0, 4, 1, 5, 2, 6, 3, 7)
+"""The nibble, from the low end of a word, that holds each of its eight columns (AutoAWQ's gemm layout)."""
 
 
 def unpack_padded(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
@@ -8,6 +13,10 @@ def unpack_padded(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     assert words.dtype == torch.int32 and words.dim() == 2, (words.dtype, tuple(words.shape))
     per_word = 32 // bits
     assert words.shape[1] == -(-count // per_word), (tuple(words.shape), bits, count)
+    if 8 % bits == 0 and sys.byteorder == "little":  # no code straddles a byte: a quarter of the memory
+        shifts = torch.arange(8 // bits, dtype=torch.uint8) * bits
+        codes = (words.reshape(-1).view(torch.uint8)[:, None] >> shifts) & (2**bits - 1)
+        return codes.view(words.shape[0], -1)[:, :count]
     shifts = torch.arange(per_word, dtype=torch.int32) * bits
     codes = (words[:, :, None] >> shifts) & (2**bits - 1)
     return codes.reshape(words.shape[0], -1)[:, :count].to(torch.uint8)
@@ -24,6 +33,12 @@ def unpack_dense(words: torch.Tensor, bits: int, count: int) -> torch.Tensor:
     starts = torch.arange(count) * bits
     codes = (wide[:, starts // 32] >> (starts % 32)) & (2**bits - 1)
     return codes.to(torch.uint8)
+
+
+def unpack_awq(words: torch.Tensor) -> torch.Tensor:
+    """int32 [rows, words] -> uint8 [rows, 8 * words]: codes of 4 bits in AutoAWQ's gemm order."""
+    in_place = unpack_padded(words, 4, 8 * words.shape[1]).view(words.shape[0], -1, 8)
+    return in_place[:, :, AWQ_NIBBLES].reshape(words.shape[0], -1)
 
 
 def dense_words(bits: int, count: int) -> int:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from evalcard_engine.checkpoint.source import Checkpoint, TensorFile
+from evalcard_engine.checkpoint.source import Checkpoint, Mapped, TensorFile
 
 
 class TensorReader:
@@ -17,7 +17,10 @@ class TensorReader:
     def __getitem__(self, tensor: str) -> torch.Tensor:
         from safetensors import safe_open
 
-        file = self._places[tensor].file
+        place = self._places[tensor]
+        file = place.file
+        if place.mapped is not None:
+            return _values(place, place.mapped, _map(place, place.mapped))
         if file not in self._opened:
             self._opened[file] = safe_open(file, framework="pt")
         found: torch.Tensor = self._opened[file].get_tensor(tensor)  # type: ignore[attr-defined]
@@ -32,5 +35,26 @@ def read_raw(tensor: str, place: TensorFile) -> torch.Tensor:
     """The bytes of one tensor, uint8 [n]; opens its file anew, so that threads may read side by side."""
     from safetensors import safe_open
 
+    if place.mapped is not None:
+        return _map(place, place.mapped)
     with safe_open(place.file, framework="pt") as opened:
         return opened.get_tensor(tensor).reshape(-1).view(torch.uint8)
+
+
+_PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+"""What is read as numbers; of everything else the bytes are handed on, row by row."""
+
+
+def _map(place: TensorFile, mapped: Mapped) -> torch.Tensor:
+    """uint8 [num_bytes], a view into the file."""
+    end = mapped.offset + place.num_bytes
+    return torch.from_file(str(place.file), shared=False, size=end, dtype=torch.uint8)[mapped.offset :]
+
+
+def _values(place: TensorFile, mapped: Mapped, raw: torch.Tensor) -> torch.Tensor:
+    """The parameter as transformers has it: numbers of the tensor's shape, or uint8 [rows, bytes of a row]."""
+    dtype = _PLAIN.get(place.dtype)
+    rows = raw.view(place.shape[0], -1) if dtype is None else raw.view(dtype).view(place.shape)
+    if mapped.heads:
+        rows = rows.view(mapped.heads, -1, 2, *rows.shape[1:]).transpose(1, 2).reshape(rows.shape)
+    return rows.float() + mapped.shift if mapped.shift else rows

@@ -1,4 +1,4 @@
-"""Finding a checkpoint: a folder or a Hub id becomes a Checkpoint whose files are known to be complete."""
+"""Finding a checkpoint: a folder, a GGUF file or a Hub id becomes a Checkpoint whose files are known to be complete."""
 
 import json
 import math
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evalcard_engine.checkpoint.gguf_file import gguf_in, read_gguf
+from evalcard_engine.checkpoint.gguf_model import describe
 from evalcard_engine.errors import EngineError, ModelNotFound, UnsupportedModel
 
 HUB_PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
@@ -18,7 +20,22 @@ DTYPE_BITS = {
 }  # fmt: skip
 """As safetensors spells dtypes."""
 
-OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx")
+EXPORTER_CONFIG = "hf_quant_config"
+"""Where ModelOpt describes its quantization, beside config.json or instead of it."""
+
+OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A tensor's place in a file that is not safetensors, and what is done to the bytes there."""
+
+    offset: int
+    """Bytes from the beginning of the file."""
+    heads: int = 0
+    """The rows of so many heads have their two halves interleaved and are put apart; 0 leaves rows as they are."""
+    shift: float = 0.0
+    """Added to unquantized values, which become float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +44,23 @@ class TensorFile:
 
     file: Path
     dtype: str
-    """As safetensors spells it: F32, BF16, F16 ..."""
+    """As safetensors spells it: F32, BF16, F16 ...; of a GGUF's blocks ggml's name of their type: Q4_K ..."""
     shape: tuple[int, ...]
     num_bytes: int
+    mapped: Mapped | None = None
+    """None in safetensors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A folder whose config is readable and whose shards are all there."""
+    """A folder whose config is readable and whose shards are all there, or a GGUF file."""
 
     name: str
     """As the user wrote it."""
     path: Path
+    """The folder; of a GGUF model the file."""
     config: Mapping[str, Any]
+    """config.json, or what a GGUF's metadata say in its words."""
     tensors: Mapping[str, TensorFile]
 
 
@@ -50,6 +71,8 @@ def open_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
     EngineError for a damaged or incomplete checkpoint.
     """
     path = locate(model, revision)
+    if (gguf := gguf_in(path, model)) is not None:
+        return _open_gguf(gguf, model)
     config = read_config(path, model)
     tensors: dict[str, TensorFile] = {}
     for file in weight_files(path, model):
@@ -62,15 +85,30 @@ def open_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
     return Checkpoint(model, path, config, tensors)
 
 
+def _open_gguf(file: Path, model: str) -> Checkpoint:
+    found = describe(read_gguf(file), model)
+    tensors = {
+        name: TensorFile(
+            file, one.place.type, one.place.shape, one.place.num_bytes, Mapped(one.place.offset, one.heads, one.shift)
+        )
+        for name, one in found.tensors.items()
+    }
+    return Checkpoint(model, file, found.config, tensors)
+
+
 def locate(model: str, revision: str | None = None) -> Path:
-    """The folder of a model given as a folder or as a Hub id (downloaded unless it is in the cache)."""
+    """The folder of a model given as a folder or as a Hub id (downloaded unless it is in the cache), or a GGUF file."""
     path = Path(model).expanduser()
     if path.is_dir():
-        if not (path / "config.json").is_file():
+        if not (path / "config.json").is_file() and not any(path.glob("*.gguf")):
             raise ModelNotFound(f"{model} is a folder without config.json, so it holds no model that can be opened.")
         return path
+    if path.is_file() and path.suffix.lower() == ".gguf":
+        return path
+    if not path.exists() and path.suffix.lower() == ".gguf":
+        raise ModelNotFound(f"there is no file {model}.")
     if path.exists():
-        raise ModelNotFound(f"{model} is a file; give the folder with config.json and *.safetensors.")
+        raise ModelNotFound(f"{model} is a file; give the folder with config.json and *.safetensors, or a .gguf file.")
     if len(Path(model).parts) > 2 or model.startswith((".", "/", "~")):
         raise ModelNotFound(f"there is no folder {model}.")
     return _download(model, revision)
@@ -93,17 +131,33 @@ def _download(model: str, revision: str | None) -> Path:
 
 
 def read_config(path: Path, model: str) -> dict[str, Any]:
-    """config.json as a dict; raises EngineError where it is not a JSON object."""
-    try:
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise EngineError(f"{model}: config.json is not valid JSON ({error}).") from error
-    if not isinstance(config, dict):
-        raise EngineError(f"{model}: config.json holds a {type(config).__name__}, not an object.")
+    """config.json as a dict; raises EngineError where it is not a JSON object, ModelNotFound where there is none.
+
+    hf_quant_config.json is put in under that name: what it says changes answers, so it belongs to the digest too.
+    """
+    if not (path / "config.json").is_file():
+        raise ModelNotFound(
+            f"{model} has no config.json, so it holds no model that can be opened. Of a Hub repository of GGUF files "
+            "download the one to evaluate (hf download ORG/NAME FILE.gguf) and give its path."
+        )
+    config = _read_object(path / "config.json", model)
+    exported = path / f"{EXPORTER_CONFIG}.json"
+    if exported.is_file():
+        config[EXPORTER_CONFIG] = _read_object(exported, model)
     for name in ("text_config", "quantization_config"):
         if not isinstance(config.get(name) or {}, dict):
             raise EngineError(f"{model}: {name} in config.json is {config[name]!r}; it must be an object. Correct it.")
     return config
+
+
+def _read_object(file: Path, model: str) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise EngineError(f"{model}: {file.name} is not valid JSON ({error}).") from error
+    if not isinstance(found, dict):
+        raise EngineError(f"{model}: {file.name} holds a {type(found).__name__}, not an object.")
+    return found
 
 
 def weight_files(path: Path, model: str) -> list[Path]:

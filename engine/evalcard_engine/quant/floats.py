@@ -91,8 +91,9 @@ def _fp4(groups: torch.Tensor, scales: torch.Tensor) -> QuantizedWeight:
     out, _, size = groups.shape
     codes = fp4_codes(groups / scales[..., None]).view(out, -1)
     return QuantizedWeight(
-        codes=pack_nibbles(codes), element=FP4_E2M1, scales=scales, group_size=size, in_features=codes.shape[1]
-    )
+        codes=pack_nibbles(codes), element=FP4_E2M1, scales=scales, group_size=size, in_features=codes.shape[1],
+        scale_bytes=1,
+    )  # fmt: skip
 
 
 def _no_zero(scales: torch.Tensor) -> torch.Tensor:

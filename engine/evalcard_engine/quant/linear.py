@@ -9,6 +9,9 @@ from evalcard_engine.quant.activations import round_activations
 from evalcard_engine.quant.quantize import quantize_tokens
 from evalcard_engine.quant.weight import QuantizedWeight
 
+LINEARS_VERSION = "q1"
+"""Counts up when the linears of a compressed checkpoint may compute other numbers; part of the numerics."""
+
 
 class ExactLinear(nn.Module):
     """y = x W^T + b on the CPU; every row of y depends on its own row of x alone."""
@@ -83,6 +86,7 @@ def serves_int8(weight: QuantizedWeight) -> bool:
         and weight.scales.shape == (weight.out_features, 1)
         and acts is not None
         and (acts.element, acts.per) == ("int8", "token")
+        and acts.outliers is None
     )
 
 

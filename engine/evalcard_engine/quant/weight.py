@@ -18,6 +18,12 @@ class Activations:
     group_size: int | None = None
     scale: torch.Tensor | None = None
     """float32 scalar, calibrated; None where scales follow the values at hand. For fp4 the scale of the scales."""
+    power_of_two: bool = False
+    """Whether scales are powers of two, as in the MX formats."""
+    limit: float | None = None
+    """fp8 by token or group: no scale is made for more than this, and greater values saturate (fbgemm's bound)."""
+    outliers: float | None = None
+    """int8 by token: values of at least this size stay as they are, and the scale is made for the others (LLM.int8)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +56,8 @@ class QuantizedWeight:
     is_flat: bool = False
     activations: Activations | None = None
     """None leaves them as they are."""
+    scale_bytes: int | None = None
+    """What a scale takes in the scheme's own form, where it is held wider here."""
     scheme: str = ""
     """In the field's words, such as w4a16."""
 
@@ -86,6 +94,12 @@ class QuantizedWeight:
         """Bytes of everything that is held for this weight."""
         parts = (self.codes, self.scales, self.zero_points, self.offsets, self.group_index, self.codebook)
         return sum(part.nbytes for part in parts if part is not None)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes in the scheme's own form."""
+        narrower = 0 if self.scale_bytes is None else self.scales.itemsize - self.scale_bytes
+        return self.num_bytes - narrower * self.scales.numel()
 
     def integers(self) -> torch.Tensor:
         """int8 [out, in], unpacked, zero points not subtracted; integer elements only."""

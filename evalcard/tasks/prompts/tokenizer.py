@@ -13,6 +13,7 @@ from evalcard.errors import UserError
 from evalcard.modelspec import ModelSpec
 from evalcard.spec import RunSpec
 from evalcard.tasks.prompts.encoder import Encoder, Ids
+from evalcard.tasks.prompts.gguf_tokenizer import gguf_file, load_gguf
 
 _DEFAULT_MAX_LEN = 2048
 _UNSET_MAX_LEN = 10**12
@@ -57,9 +58,12 @@ class Tokenizer:
 
     @classmethod
     def load(cls, source: str, revision: str | None = None) -> "Tokenizer":
-        """From a model folder or a Hub id; raises UserError where there is none, or no access."""
+        """From a model folder, a GGUF file or a Hub id; raises UserError where there is none, or no access."""
         from transformers import AutoTokenizer
 
+        if (file := gguf_file(source)) is not None:
+            one = load_gguf(file)
+            return cls(one.inner, file.stem, one.config, one.generation_config, one.add_bos)
         source = str(Path(source).expanduser()) if Path(source).expanduser().exists() else source
         try:
             inner = AutoTokenizer.from_pretrained(source, revision=revision)

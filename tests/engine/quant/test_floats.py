@@ -150,3 +150,9 @@ def test_widths_that_do_not_fit_are_refused_by_name(scheme: str, width: int, mat
 
     with pytest.raises(EngineError, match=f"layers.3.mlp.*{match}"):
         quantize(torch.ones(2, width), parse_scheme(scheme), "layers.3.mlp")
+
+
+@pytest.mark.parametrize(("scheme", "bits"), [("nvfp4a16", 4.5), ("mxfp4a16", 4.25), ("fp8_block", 8 + 32 / 128**2)])
+def test_bits_are_those_of_the_stored_form(scheme: str, bits: float) -> None:
+    found = quantize(matrix(128, 256), parse_scheme(scheme))
+    assert 8 * found.stored_bytes / (128 * 256) == bits

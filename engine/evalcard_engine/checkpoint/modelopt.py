@@ -1,0 +1,165 @@
+"""NVIDIA ModelOpt's unified Hugging Face checkpoints: FP8, NVFP4, and layers of both in one model.
+
+Layouts follow ModelOpt's export and vLLM's loader of it: an fp8 weight with one scale, or nibbles of e2m1 (low first)
+with an e4m3 scale for 16 columns and a float32 one for the tensor. Both scales multiply: weight_scale_2 is the
+reciprocal of compressed-tensors' weight_global_scale, and input_scale of its input_global_scale.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from evalcard_engine.checkpoint.claims import ModuleClaim, Parts, Quantized
+from evalcard_engine.checkpoint.expected import (
+    SCALARS,
+    Part,
+    check_parts,
+    finite,
+    is_plain,
+    listed_fault,
+    names_in,
+    positive,
+    refuse,
+    unknown_settings,
+)
+from evalcard_engine.checkpoint.fp8 import fp8_weight
+from evalcard_engine.checkpoint.plain import PLAIN_DTYPES, plain_weight
+from evalcard_engine.checkpoint.source import EXPORTER_CONFIG, Checkpoint
+from evalcard_engine.quant.elements import FP4_E2M1
+from evalcard_engine.quant.weight import Activations, QuantizedWeight
+
+_KNOWN = {
+    "quant_method", "quant_algo", "kv_cache_quant_algo", "kv_cache_scheme", "group_size", "exclude_modules", "ignore",
+    "config_groups", "producer", "quantized_layers", "has_zero_point", "pre_quant_scale", "activation_scheme",
+}  # fmt: skip
+_FP4_GROUP = 16
+"""Columns that share a scale in NVFP4; the format has no other."""
+_ALGORITHMS = {
+    "FP8": "w8a8 (fp8, per tensor, static)",
+    "FP8_PER_CHANNEL_PER_TOKEN": "w8a8 (fp8, per channel, dynamic)",
+    "NVFP4": "w4a4 (nvfp4, groups of 16)",
+    "W4A16_NVFP4": "w4a16 (nvfp4, groups of 16)",
+}
+"""quant_algo -> scheme in the field's words."""
+
+
+def open_format(checkpoint: Checkpoint, config: Mapping[str, Any]) -> "ModelOpt":
+    """Raises EngineError listing every setting that cannot be honoured, and where the two configs contradict."""
+    settings = {**config, **(config.get("quantization") or {})}
+    settings.pop("quantization", None)
+    algorithm = str(settings.get("quant_algo") or "").upper()
+    layers = {
+        name: str(one.get("quant_algo") or "").upper() for name, one in (settings.get("quantized_layers") or {}).items()
+    }
+    faults = unknown_settings(settings, _KNOWN) + _refused(settings)
+    used = set(layers.values()) if algorithm == "MIXED_PRECISION" else {algorithm}
+    known = ", ".join(_ALGORITHMS)
+    faults += [f"quant_algo {name or 'missing'}; {known} are read" for name in sorted(used - set(_ALGORITHMS))]
+    if algorithm == "MIXED_PRECISION" and not layers:
+        faults.append("quant_algo MIXED_PRECISION without quantized_layers")
+    other = (checkpoint.config.get(EXPORTER_CONFIG) or {}).get("quantization") or {}
+    if other.get("quant_algo") and str(other["quant_algo"]).upper() != algorithm:
+        faults.append(f"config.json says {algorithm}, hf_quant_config.json {other['quant_algo']}")
+    if other.get("kv_cache_quant_algo"):
+        faults.append(f"kv_cache_quant_algo {other['kv_cache_quant_algo']}: a quantized KV cache is not run yet")
+    excluded = names_in(settings, ("exclude_modules", "ignore"), faults)
+    refuse(checkpoint.name, "modelopt", faults)
+    return ModelOpt(algorithm, layers, excluded)
+
+
+def _refused(settings: Mapping[str, Any]) -> list[str]:
+    kv_cache = settings.get("kv_cache_quant_algo") or settings.get("kv_cache_scheme")
+    faults = [f"kv_cache_quant_algo {kv_cache}: a quantized KV cache is not run yet"] if kv_cache else []
+    faults += [f"{key} is set, which this engine does not read" for key in ("has_zero_point", "pre_quant_scale")
+               if settings.get(key)]  # fmt: skip
+    if settings.get("activation_scheme") not in (None, "static"):
+        faults.append(f"activation_scheme {settings['activation_scheme']}; static is run")
+    sizes = [settings.get("group_size"), *_group_sizes(settings.get("config_groups") or {})]
+    return faults + [f"group_size {size}; NVFP4 has {_FP4_GROUP}" for size in sizes if size not in (None, _FP4_GROUP)]
+
+
+def _group_sizes(groups: Mapping[str, Any]) -> list[Any]:
+    return [(group.get(kind) or {}).get("group_size") for group in groups.values()
+            for kind in ("weights", "input_activations")]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOpt:
+    """One checkpoint's settings."""
+
+    algorithm: str
+    layers: Mapping[str, str]
+    """Module -> algorithm where they differ (MIXED_PRECISION)."""
+    excluded: tuple[str, ...]
+    name: str = "modelopt"
+
+    def module(self, name: str, shape: tuple[int, int], parts: Parts) -> ModuleClaim:
+        """By the tensors that are there: a plain ``weight`` without scales is plain, listed or not."""
+        if is_plain(parts, ("weight_scale",)):
+            return plain_weight(name, parts)
+        algorithm = self.layers.get(name, "") if self.algorithm == "MIXED_PRECISION" else self.algorithm
+        if algorithm not in _ALGORITHMS:
+            fault = f"{name} is quantized ({', '.join(sorted(parts))}), but quantized_layers does not name it"
+            return ModuleClaim(None, frozenset(parts), (fault,))
+        leaves, faults = check_parts(name, parts, _expected(algorithm, shape))
+        faults += listed_fault(name, self.excluded, "exclude_modules")
+        if "NVFP4" in algorithm and shape[1] % _FP4_GROUP:
+            faults.append(f"{name}: {shape[1]} columns do not divide into groups of {_FP4_GROUP}")
+        source = Quantized(
+            {leaf: f"{name}.{leaf}" for leaf in leaves},
+            _ALGORITHMS[algorithm],
+            lambda tensors: read_weight(name, algorithm, tensors),
+        )
+        return ModuleClaim(source, leaves, tuple(faults))
+
+    def extras(self, name: str, parts: Parts) -> ModuleClaim:
+        """There are none: scales of a KV cache come with a kv_cache_quant_algo, which open_format refuses."""
+        return ModuleClaim(None)
+
+
+def _expected(algorithm: str, shape: tuple[int, int]) -> dict[str, Part]:
+    out, width = shape
+    scalar = Part(("F32",), SCALARS)
+    if algorithm == "FP8":
+        return {"weight": Part(("F8_E4M3",), (shape,)), "weight_scale": Part(PLAIN_DTYPES, SCALARS),
+                "input_scale": scalar}  # fmt: skip
+    if algorithm == "FP8_PER_CHANNEL_PER_TOKEN":
+        return {"weight": Part(("F8_E4M3",), (shape,)), "weight_scale": Part(PLAIN_DTYPES, ((out,), (out, 1)))}
+    return {
+        "weight": Part(("U8",), ((out, width // 2),)),
+        "weight_scale": Part(("F8_E4M3",), ((out, width // _FP4_GROUP),)),
+        "weight_scale_2": scalar,
+        # A weight-only checkpoint may keep the scales of the one with 4-bit activations that it was made from.
+        "input_scale": Part(("F32",), SCALARS, is_optional=algorithm == "W4A16_NVFP4"),
+    }
+
+
+def read_weight(name: str, algorithm: str, tensors: Mapping[str, torch.Tensor]) -> QuantizedWeight:
+    """One module's weight, a dense layer's or an expert's; raises EngineError naming it for scales not finite."""
+    scales = finite(name, "weight_scale", tensors["weight_scale"])
+    words, acts = _ALGORITHMS[algorithm], _activations(name, algorithm, tensors)
+    if "NVFP4" not in algorithm:
+        return fp8_weight(tensors["weight"], scales.reshape(-1, 1), acts, words)
+    whole = finite(name, "weight_scale_2", tensors["weight_scale_2"]).reshape(())
+    return QuantizedWeight(
+        codes=tensors["weight"],
+        element=FP4_E2M1,
+        scales=scales.float() * whole,
+        group_size=_FP4_GROUP,
+        in_features=tensors["weight"].shape[1] * 2,
+        activations=acts,
+        scheme=words,
+    )
+
+
+def _activations(name: str, algorithm: str, tensors: Mapping[str, torch.Tensor]) -> Activations | None:
+    if algorithm == "W4A16_NVFP4":
+        return None
+    if algorithm == "FP8_PER_CHANNEL_PER_TOKEN":
+        return Activations("fp8_e4m3", "token")
+    scale = positive(name, "input_scale", tensors["input_scale"])
+    if algorithm == "FP8":
+        return Activations("fp8_e4m3", "tensor", None, scale)
+    return Activations("fp4_e2m1", "group", _FP4_GROUP, 1 / scale)
