@@ -15,7 +15,7 @@ from evalcard.spec import RunSpec
 from evalcard.tasks.grade import grade
 from evalcard.tasks.prepare import Prepared, PreparedTask
 from evalcard.tasks.prompts.tokenizer import Tokenizer
-from evalcard_engine.quant.scheme import SCHEMES
+from evalcard_engine.quant.scheme import parse_scheme
 
 Role = Literal["baseline", "compressed"]
 
@@ -206,7 +206,7 @@ def model_record(
         hub_id=model.hub_id,
         revision=str(revision) if revision else None,
         scheme=model.scheme,
-        scheme_title=SCHEMES[model.scheme].title if model.scheme in SCHEMES else None,
+        scheme_title=_scheme_title(model, identity),
         weights_digest=identity.weights_digest,
         tokenizer_digest=tokenizer.digest,
         template_digest=tokenizer.template_digest if spec.chat_template else None,
@@ -215,6 +215,12 @@ def model_record(
         weight_bytes=_count(facts, "weight_bytes"),
         num_parameters=_count(facts, "num_parameters"),
     )
+
+
+def _scheme_title(model: ModelSpec, identity: Identity) -> str | None:
+    """What was compressed in the files, and what is while the model runs (a KV cache may be added to either)."""
+    now = parse_scheme(model.scheme).title if model.scheme else None
+    return "; ".join(part for part in (identity.stored_as, now) if part) or None
 
 
 def _number(facts: Mapping[str, float | int | str | None], name: str) -> float | None:

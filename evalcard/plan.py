@@ -73,7 +73,8 @@ def with_demo_defaults(flags: Mapping[str, Any]) -> dict[str, Any]:
         return dict(flags)
     if "compressed" in flags and any(not str(model).startswith(DEMO) for model in flags["compressed"]):
         raise UserError("--compressed needs --baseline: the model it is compared with. Without both, the demo is run.")
-    demo = {"baseline": DEMO, "compressed": [f"{DEMO}:{scheme}" for scheme in DEMO_SCHEMES], "tasks": ["demo"]}
+    schemes = () if "sweep" in flags else DEMO_SCHEMES
+    demo = {"baseline": DEMO, "compressed": [f"{DEMO}:{scheme}" for scheme in schemes], "tasks": ["demo"]}
     return demo | dict(flags)
 
 

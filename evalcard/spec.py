@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from evalcard.errors import UserError
 from evalcard.modelspec import HUB_ID, ModelSpec, Strict, parse_model
+from evalcard_engine.errors import EngineError
+from evalcard_engine.quant.scheme import parse_scheme
 
 _MIN_TEMPERATURE = 1e-3
 """The engine's own limit, which it would say only once a model is loaded."""
@@ -206,9 +209,42 @@ def load_spec(path: Path, overrides: dict[str, Any]) -> RunSpec:
 def make_spec(data: dict[str, Any], origin: str = "the command line") -> RunSpec:
     """Validate; every fault is listed in one UserError, and the allowed keys where one is unknown."""
     try:
-        return RunSpec.model_validate(data)
+        return RunSpec.model_validate(with_sweep(data))
     except ValidationError as error:
         raise UserError(_explain(error, origin)) from None
+
+
+def with_sweep(data: Mapping[str, Any]) -> dict[str, Any]:
+    """``sweep: [fp8, w8a8]`` as what it stands for: the baseline with each scheme, after the compressed models.
+
+    Raises UserError for an unknown scheme and for a baseline that no scheme can be applied to.
+    """
+    data = dict(data)
+    schemes = _schemes(data.pop("sweep", ()))
+    if not schemes:
+        return data
+    if not data.get("baseline"):
+        raise UserError("sweep needs a baseline: the model that its schemes are applied to.")
+    baseline = data["baseline"]
+    try:
+        model = parse_model(baseline) if isinstance(baseline, str) else ModelSpec.model_validate(baseline)
+    except ValidationError:
+        return data  # the baseline is faulty, which is said with everything else that is
+    if model.scheme is not None:
+        raise UserError(f"sweep applies schemes to the baseline, and {model.label} has one already. Give it without.")
+    swept = [model.model_copy(update={"scheme": scheme}) for scheme in schemes]
+    return data | {"compressed": [*_listed(data.get("compressed") or (), "models"), *swept]}
+
+
+def _schemes(value: Any) -> list[str]:
+    """Canonical names of a list, or of a text with commas; each once."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(one, str) for one in texts):
+        raise UserError(f"sweep is {value!r}; it must be schemes separated by commas, such as fp8,w8a8,w4a16.")
+    try:
+        return list(dict.fromkeys(parse_scheme(one).name for text in texts for one in text.split(",") if one.strip()))
+    except EngineError as error:
+        raise UserError(f"sweep: {error}") from None
 
 
 def _explain(error: ValidationError, origin: str) -> str:
@@ -224,4 +260,4 @@ def _explain(error: ValidationError, origin: str) -> str:
             lines.append(f"{where}: {said}{got}" if where else said)
     said = f"{origin} is not a valid run: {'; '.join(lines)}."
     is_unknown = any(fault["type"] == "extra_forbidden" for fault in error.errors())
-    return f"{said} Known keys: {', '.join(sorted(RunSpec.model_fields))}." if is_unknown else said
+    return f"{said} Known keys: {', '.join(sorted({*RunSpec.model_fields, 'sweep'}))}." if is_unknown else said

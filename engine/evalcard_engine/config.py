@@ -20,11 +20,12 @@ class EngineConfig:
     """What a caller may choose. Of all this only dtype, device and scheme may change an answer."""
 
     dtype: str = "auto"
-    """Of activations and the KV cache. "auto" leaves it to the checkpoint and, on the CPU, to the machine's plan."""
+    """Of activations, and of the KV cache where nothing quantizes it. "auto" leaves it to the checkpoint and, on the
+    CPU, to the machine's plan."""
     device: str = "auto"
     """"auto" is the GPU where there is one."""
     scheme: Scheme | None = None
-    """Quantize the linears when the model is opened; None leaves the checkpoint as it is."""
+    """Quantize the linears when the model is opened, the KV cache, or both; None leaves the checkpoint as it is."""
     kv_memory: int | None = None
     """Bytes the KV cache may take; None is a share of what is free once the weights are loaded (memory.py).
 

@@ -1,4 +1,4 @@
-"""How far a compressed checkpoint's weights are from its baseline's, layer by layer, with no more than a layer in memory.
+"""How far a compressed checkpoint's weights are from its baseline's, layer by layer, a layer in memory at a time.
 
 A wrong packing, a wrong order of rows or a forgotten scale stands out at once, which no score tells so plainly.
 """
@@ -53,9 +53,12 @@ class Difference:
             return "holds values that are not finite"
         if self.error <= usual:
             return None
+        if len(self.shape) < 2:
+            return "differs from the baseline's: SmoothQuant and AWQ fold scales into it, and fine-tuning changes it"
         if self.scaled_error <= usual:
             return f"is right but for one factor, {1 / self.ratio:.4g}: a scale was left out, or used twice"
-        if self.fitted_error is not None and self.fitted_error <= usual:
+        # Columns that were raised before rounding come back with more of its error.
+        if self.fitted_error is not None and self.fitted_error <= min(2 * usual, self.error / 2):
             return (
                 "is right but for a factor per row and column: SmoothQuant and AWQ do that, and undo it in the layer "
                 "before; if neither was used, its scales are wrong"
@@ -114,7 +117,7 @@ def _difference(parameter: str, ours: Opened, theirs: Opened) -> Difference:
         )
     error, cosine, ratio, scaled = _measures(value, wanted)
     shape = tuple(found.shape) if isinstance(found, torch.Tensor) else (found.out_features, found.in_features)
-    fitted = _fitted(value, wanted) if error > USUAL_ERROR[bits] and min(value.shape) > 1 else None
+    fitted = _fitted(value, wanted) if error > USUAL_ERROR[bits] and len(shape) == 2 else None
     name = parameter.removesuffix(".weight")
     return Difference(name, shape, scheme, bits, error, cosine, ratio, scaled, fitted)
 

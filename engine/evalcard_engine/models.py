@@ -10,7 +10,8 @@ from torch import nn
 from evalcard_engine import numerics
 from evalcard_engine.attention.hook import STEP_ARGUMENT, prepare_step
 from evalcard_engine.batch import Batch
-from evalcard_engine.cache.pool import KVPool, KVShape
+from evalcard_engine.cache.kv_codes import KVCodes
+from evalcard_engine.cache.pool import KVPool, KVShape, token_bytes
 from evalcard_engine.checkpoint.claims import Claims, claim_all
 from evalcard_engine.checkpoint.digest import OnProgress, weights_digest
 from evalcard_engine.checkpoint.formats import format_of
@@ -18,6 +19,7 @@ from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.source import Checkpoint, open_checkpoint
 from evalcard_engine.errors import EngineError
 from evalcard_engine.families import Family, family_of
+from evalcard_engine.kv_choice import cache_notes, cache_words, choose_codes
 from evalcard_engine.loading import Stock, build, decoder_layers, fill, head_size, matrices, tied_parameters
 from evalcard_engine.quant.linear import LINEARS_VERSION
 from evalcard_engine.quant.quantize import QUANTIZER_VERSION
@@ -48,6 +50,8 @@ class ModelInfo:
     dtype: str
     """What it is computed in."""
     device: str
+    kv_cache: str
+    """What keys and values are stored as, and by which scales."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class _Plan:
     module: nn.Module
     """Parameters on meta."""
     claims: Claims
+    kv_codes: tuple[KVCodes, ...] | None
+    """By layer; None stores keys and values as ``dtype``."""
 
 
 class PreparedModel:
@@ -88,6 +94,7 @@ class PreparedModel:
         attentions = [layer.self_attn for layer in decoder_layers(module)]
         size = head_size(plan.config)
         self._shapes = [KVShape(plan.config.num_key_value_heads, size, size) for _ in attentions]
+        self._codes = plan.kv_codes
         self._windows = frozenset(plan.family.window(attention) for attention in attentions)
 
     @property
@@ -97,10 +104,10 @@ class PreparedModel:
 
     def page_bytes(self, page_size: int) -> int:
         """Bytes that one page takes over all layers, keys and values."""
-        return page_size * sum(shape.elements_per_token for shape in self._shapes) * self._dtype.itemsize
+        return page_size * token_bytes(self._shapes, self._dtype, self._codes)
 
     def make_pool(self, num_pages: int, page_size: int) -> KVPool:
-        return KVPool(self._shapes, num_pages, page_size, self._dtype, self.info.device)
+        return KVPool(self._shapes, num_pages, page_size, self._dtype, self.info.device, self._codes)
 
     @torch.inference_mode()
     def forward(self, batch: Batch, pool: KVPool) -> torch.Tensor:
@@ -128,11 +135,13 @@ def open_model(
     """Open a checkpoint folder or Hub id, ready to run.
 
     dtype: float32, bfloat16, float16, or auto (on the CPU what the machine's plan says, else the checkpoint's own).
-    scheme quantizes the decoder's linears on the way in. Raises EngineError and its kinds before any forward.
+    scheme quantizes the decoder's linears on the way in, the KV cache, or both. Raises EngineError and its kinds before
+    any forward.
     """
     plan = _plan(model, dtype, device, scheme, revision)
     digest = weights_digest(plan.checkpoint, plan.family)
-    stock = Stock(plan.claims, TensorReader(plan.checkpoint), plan.dtype, plan.device, scheme)
+    weights_scheme = scheme if scheme is not None and scheme.changes_weights else None
+    stock = Stock(plan.claims, TensorReader(plan.checkpoint), plan.dtype, plan.device, weights_scheme)
     tally = fill(plan.module, stock, on_progress)
     if weights_digest(plan.checkpoint, plan.family) != digest:  # free unless a file was touched meanwhile
         raise EngineError(f"the files of {model} changed while they were read. Run again once they are complete.")
@@ -149,6 +158,7 @@ def open_model(
         weight_bytes=tally.num_bytes,
         dtype=str(plan.dtype).removeprefix("torch."),
         device=device,
+        kv_cache=cache_words(plan.kv_codes) or str(plan.dtype).removeprefix("torch."),
     )
     return PreparedModel(plan.module, info, plan)
 
@@ -177,21 +187,22 @@ def _plan(model: str, dtype: str, device: str, scheme: Scheme | None, revision: 
     config, module = build(checkpoint, arithmetic, device)
     wanted = {name: tuple(tensor.shape) for name, tensor in module.named_parameters(remove_duplicate=False)}
     claims = claim_all(checkpoint, family, fmt, wanted, matrices(module), tied_parameters(module))
-    if scheme is not None and claims.schemes:
+    if scheme is not None and scheme.changes_weights and claims.schemes:
         raise EngineError(
             f"{model} is compressed already ({next(iter(claims.schemes.values()))}); a scheme applies to plain weights "
             f"only. Leave out :{scheme.name}, or give the uncompressed model."
         )
+    codes = choose_codes(model, scheme, claims, TensorReader(checkpoint), len(decoder_layers(module)))
     kv_heads, size = config.num_key_value_heads, head_size(config)
     faults = numerics.self_test(arithmetic, kv_heads, (size, size)) if device == "cpu" else ()
-    notes = _linear_notes(scheme, claims)
+    notes = (*_linear_notes(scheme, claims), *cache_notes(codes))
     name = numerics.describe(device, arithmetic, faults, *notes)
-    return _Plan(checkpoint, family, config, arithmetic, device, scheme, name, module, claims)
+    return _Plan(checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes)
 
 
 def _linear_notes(scheme: Scheme | None, claims: Claims) -> tuple[str, ...]:
     """How quantized linears are computed, for the numerics: the same weights by another way are other answers."""
-    if scheme is not None:
+    if scheme is not None and scheme.changes_weights:
         return (f"{scheme.name} as {'int8 product' if scheme.activations == 'int8' else 'dequantized'}",)
     return (f"quantized linears {LINEARS_VERSION}",) if claims.schemes else ()
 

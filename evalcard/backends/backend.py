@@ -87,6 +87,8 @@ class Identity:
     weights_digest: str | None
     """With scheme and quantizer version; None makes answers reusable inside their own run only."""
     numerics: str | None
+    stored_as: str | None = None
+    """Format and scheme of a checkpoint that is compressed in its files, in words; names nothing, so no key has it."""
 
 
 class Backend(Protocol):

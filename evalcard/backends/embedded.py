@@ -51,7 +51,14 @@ class EmbeddedBackend:
         device, dtype = _resolved(self._spec)
         scheme = parse_scheme(self._model.scheme) if self._model.scheme else None
         found = identify(self._model.location, dtype=dtype, device=device, scheme=scheme, revision=self._model.revision)
-        return Identity(found.weights, numerics_name(found.numerics))
+        return Identity(found.weights, numerics_name(found.numerics), self._stored_as())
+
+    def _stored_as(self) -> str | None:
+        if self._model.scheme is not None and parse_scheme(self._model.scheme).changes_weights:
+            return None
+        from evalcard.backends.inspect import stored_as
+
+        return stored_as(self._model)
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -13,6 +13,8 @@ COMMANDS = {
     "card": ("evalcard.cli.card", "Write the model cards of a run again."),
     "rescore": ("evalcard.cli.rescore", "Grade the stored answers of a run again, without a model."),
     "tasks": ("evalcard.cli.tasks", "What a task means here, what a model is sent for it, and fetching its data."),
+    "quantize": ("evalcard.cli.quantize", "Write a compressed model: round to nearest, or GPTQ, AWQ, SmoothQuant."),
+    "doctor": ("evalcard.cli.doctor", "Look into a checkpoint: schemes, bits, faults, distance from its baseline."),
     "list": ("evalcard.cli.list", "List task names and finished runs."),
 }
 """Name -> (module that defines ``command``, its line in --help), so that --help imports nothing."""

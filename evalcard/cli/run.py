@@ -33,6 +33,11 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
     help="Compressed model, or the baseline with a "
     "scheme applied on the fly (w8a8, w4a16). May be given several times.",
 )
+@click.option(
+    "--sweep",
+    metavar="S,...",
+    help="The baseline with each of these schemes, as more compressed models: fp8,w8a8,w4a16.",
+)
 @click.option("--tasks", metavar="T,...", help="Task names, groups or YAML files, separated by commas.")
 @click.option("--num-fewshot", type=click.IntRange(min=0), help="Worked examples in the prompt; default: the task's.")
 @click.option(

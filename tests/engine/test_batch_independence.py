@@ -10,6 +10,7 @@ import torch
 from evalcard_engine.config import EngineConfig
 from evalcard_engine.engine import Engine
 from evalcard_engine.models import open_model
+from evalcard_engine.quant.scheme import parse_scheme
 from evalcard_engine.request import Generate, Sampling, Score
 
 VOCAB = 211
@@ -34,6 +35,13 @@ def tiny_llama(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny_llama")
     LlamaForCausalLM(config).save_pretrained(folder)
     return open_model(str(folder), dtype="float32", device="cpu", scheme=None)
+
+
+@pytest.fixture(scope="module", params=["kv=fp8", "kv=int8"])
+def coded_llama(tiny_llama, request):
+    """The same model with a KV cache in eight bits."""
+    scheme = parse_scheme(request.param)
+    return open_model(str(tiny_llama.info.path), dtype="float32", device="cpu", scheme=scheme)
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +124,29 @@ def test_preemption_does_not_change_an_answer(tiny_llama):
 
 
 @pytest.fixture(scope="module")
+def coded_expected(coded_llama):
+    return answers(coded_llama, requests_for(VOCAB, 24, 6), max_sequences=1, prefix_cache=False)
+
+
+@pytest.mark.parametrize("setting", [*SETTINGS[:1], *SETTINGS[3:]], ids=str)
+def test_a_cache_of_codes_keeps_the_promise_too(coded_llama, coded_expected, setting):
+    assert answers(coded_llama, requests_for(VOCAB, 24, 6), **setting) == coded_expected
+
+
+def test_a_cache_of_codes_gives_other_answers(tiny_llama, coded_expected):
+    plain = answers(tiny_llama, requests_for(VOCAB, 24, 6), max_sequences=24)
+    scored = [key for key in plain if key.startswith("score")]
+    assert all(plain[key].logprobs != coded_expected[key].logprobs for key in scored)
+
+
+def test_preemption_does_not_change_an_answer_over_codes(coded_llama):
+    requests = requests_for(VOCAB, 12, 60)
+    roomy = answers(coded_llama, requests, max_sequences=12, prefix_cache=False)
+    tight = {"max_sequences": 6, "step_tokens": 64, "page_size": 16, "kv_memory": coded_llama.page_bytes(16) * 30}
+    assert answers(coded_llama, requests, must_preempt=True, **tight) == roomy
+
+
+@pytest.fixture(scope="module")
 def real_expected(real_model):
     return answers(real_model, requests_for(real_model.info.vocab_size, 6, 3), max_sequences=1, prefix_cache=False)
 
@@ -123,6 +154,13 @@ def real_expected(real_model):
 @pytest.mark.parametrize("setting", SETTINGS[3:7], ids=str)
 def test_the_real_model_keeps_the_promise_too(real_model, real_expected, setting):
     assert answers(real_model, requests_for(real_model.info.vocab_size, 6, 3), **setting) == real_expected
+
+
+def test_the_real_model_keeps_the_promise_over_codes(real_model):
+    coded = open_model(str(real_model.info.path), dtype="float32", device="cpu", scheme=parse_scheme("kv=fp8"))
+    requests = requests_for(coded.info.vocab_size, 6, 3)
+    alone = answers(coded, requests, max_sequences=1, prefix_cache=False)
+    assert answers(coded, requests, max_sequences=64, page_size=16) == alone
 
 
 def test_log_probabilities_and_greedy_tokens_agree_with_transformers(tmp_path):

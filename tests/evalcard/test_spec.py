@@ -122,3 +122,42 @@ def test_the_least_temperature_is_the_engines():
     assert spec_with(temperature=intake._MIN_TEMPERATURE).temperature == intake._MIN_TEMPERATURE
     with pytest.raises(UserError, match="temperature: must be 0, which is greedy, or from 0.001 to 100, got 0.000999"):
         spec_with(temperature=intake._MIN_TEMPERATURE * 0.999)
+
+
+def test_a_sweep_is_the_baseline_with_each_scheme():
+    spec = make_spec({"baseline": "org/m@v1", "tasks": "a", "sweep": "FP8, w8a8,w4a16,int8,nf4"})
+    assert [(model.source, model.revision, model.scheme) for model in spec.compressed] == [
+        ("org/m", "v1", scheme) for scheme in ("fp8", "w8a8", "w4a16", "nf4")
+    ]
+
+
+def test_a_sweep_is_another_spelling_of_the_same_run():
+    swept = make_spec({"baseline": "org/m", "compressed": ["org/c"], "tasks": "a", "sweep": ["w8a8", "fp8"]})
+    spelled = make_spec({"baseline": "org/m", "compressed": ["org/c", "org/m:w8a8", "org/m:fp8"], "tasks": "a"})
+    assert swept == spelled and swept.run_name == spelled.run_name
+    assert RunSpec.model_validate(swept.model_dump(mode="json")) == swept
+
+
+def test_a_sweep_in_a_file(tmp_path: Path):
+    path = tmp_path / "spec.yaml"
+    path.write_text("baseline: {source: org/m, args: {page_size: '8'}}\ntasks: a\nsweep: [w4a16-g64, sparse24+fp8]\n")
+    spec = load_spec(path, {})
+    assert [model.scheme for model in spec.compressed] == ["w4a16-g64", "sparse24+fp8"]
+    assert all(model.args == {"page_size": "8"} for model in spec.compressed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sweep": "w8a8,w9"}, "sweep: unknown scheme 'w9'"),
+        ({"sweep": 8}, "sweep is 8; it must be schemes"),
+        ({"sweep": "w8a8", "baseline": "org/m:fp8"}, "m:fp8 has one already"),
+        ({"sweep": "w8a8", "baseline": None}, "sweep needs a baseline"),
+        ({"sweep": "w8a8", "compressed": "org/m:w8a8"}, "org/m:w8a8 is given twice"),
+        ({"sweep": "w8a8", "baseline": {"sauce": "x"}}, "baseline.sauce"),
+        ({"tsks": "b"}, "Known keys: .*sweep"),
+    ],
+)
+def test_sweeps_that_cannot_be(changes: dict[str, object], message: str):
+    with pytest.raises(UserError, match=message):
+        make_spec({"baseline": "org/m", "tasks": "a"} | changes)

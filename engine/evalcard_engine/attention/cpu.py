@@ -6,11 +6,12 @@ order (online softmax: Milakov and Gimelshein, arXiv 1805.02867) with M' = max(M
 B = l e^(m - M'), L' = A + B, O' = O A / L' + o B / L'.
 """
 
+from collections.abc import Callable
+
 import torch
 
-from evalcard_engine.attention.plan import BlockTable, Chunk, Geometry, Product
-from evalcard_engine.attention.tiles import BLOCK
-from evalcard_engine.cache.pool import KVPool
+from evalcard_engine.attention.blocks import Blocks
+from evalcard_engine.attention.plan import Chunk, Geometry, Product
 from evalcard_engine.numerics import batched_product
 
 PREFETCH_ROWS = 64
@@ -20,46 +21,24 @@ State = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Average of the values so far [kv_heads, n, value_size], largest score and sum of exponentials [kv_heads, n, 1]."""
 
 
-def attend(
-    query: torch.Tensor, blocks: tuple[torch.Tensor, torch.Tensor], plan: Geometry, scale: float, softcap: float | None
-) -> torch.Tensor:
-    """query [num_tokens, heads, key_size] over blocks (keys, values), each [num_blocks, kv_heads, BLOCK, size].
+def attend(query: torch.Tensor, blocks: Blocks, plan: Geometry, scale: float, softcap: float | None) -> torch.Tensor:
+    """query [num_tokens, heads, key_size] over the step's blocks of a layer.
 
     Returns float32 [num_tokens, heads, value_size].
     """
-    keys, values = blocks
     num_tokens, heads, key_size = query.shape
-    kv_heads, value_size = values.shape[1], values.shape[3]
     rows = (query.reshape(-1, key_size).float() * scale).index_select(0, plan.query_rows)
-    rows = rows.view(kv_heads, plan.num_rows, key_size)
-    parts = [_chunk(rows[:, chunk.start : chunk.stop], keys, values, chunk, softcap) for chunk in plan.chunks]
+    rows = rows.view(blocks.kv_heads, plan.num_rows, key_size)
+    parts = [_chunk(rows[:, chunk.start : chunk.stop], blocks, chunk, softcap) for chunk in plan.chunks]
     out = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-    return out.view(-1, value_size).index_select(0, plan.output_rows).view(num_tokens, heads, value_size)
+    return out.view(-1, blocks.value_size).index_select(0, plan.output_rows).view(num_tokens, heads, -1)
 
 
-def read_blocks(pool: KVPool, layer: int, table: BlockTable) -> tuple[torch.Tensor, torch.Tensor]:
-    """The layer's key and value blocks: the pool itself, or float32 copies with unused slots cleared."""
-    keys, values = pool.keys[layer], pool.values[layer]
-    if table.pages is None or table.lengths is None:
-        return keys, values
-    unused = (torch.arange(BLOCK) >= table.lengths[:, None])[:, None, :, None]
-    keys, values = _gather(keys, table.pages), _gather(values, table.pages)
-    return keys.masked_fill_(unused, 0.0), values.masked_fill_(unused, 0.0)
-
-
-def _gather(pages: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    _, kv_heads, page_size, size = pages.shape
-    picked = pages.index_select(0, numbers).float().view(-1, BLOCK // page_size, kv_heads, page_size, size)
-    return picked.transpose(1, 2).reshape(-1, kv_heads, BLOCK, size)
-
-
-def _chunk(
-    rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, chunk: Chunk, softcap: float | None
-) -> torch.Tensor:
+def _chunk(rows: torch.Tensor, blocks: Blocks, chunk: Chunk, softcap: float | None) -> torch.Tensor:
     """One chunk through its waves: rows [kv_heads, n, key_size] -> [kv_heads, n, value_size]."""
     state: State | None = None
     for wave in chunk.waves:
-        scores = _multiply(rows, wave.products, keys.transpose(2, 3))
+        scores = _multiply(rows, wave.products, lambda number: blocks.key(number).transpose(1, 2))
         if softcap is not None:
             scores = scores.div_(softcap).tanh_().mul_(softcap)
         if wave.mask is not None:
@@ -69,7 +48,7 @@ def _chunk(
         weights = torch.softmax(scores, dim=-1)
         # The largest weight of a softmax is e^0 / l.
         block_total = weights.amax(-1, keepdim=True).reciprocal_()
-        block = (_multiply(weights, wave.products, values), block_top, block_total)
+        block = (_multiply(weights, wave.products, blocks.value), block_top, block_total)
         if state is None:
             state = block
         else:
@@ -91,9 +70,9 @@ def _merge(state: State, block: State, num_rows: int) -> None:
     total.copy_(new_total)
 
 
-def _multiply(rows: torch.Tensor, products: tuple[Product, ...], blocks: torch.Tensor) -> torch.Tensor:
-    """rows [kv_heads, n, k] with blocks [num_blocks, kv_heads, k, m] as the products say: [kv_heads, n', m]."""
-    parts = [_product(rows[:, product.start : product.stop], blocks[product.block]) for product in products]
+def _multiply(rows: torch.Tensor, products: tuple[Product, ...], block: Callable[[int], torch.Tensor]) -> torch.Tensor:
+    """rows [kv_heads, n, k] with blocks [kv_heads, k, m], by number, as the products say: [kv_heads, n', m]."""
+    parts = [_product(rows[:, product.start : product.stop], block(product.block)) for product in products]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from evalcard_engine.attention import cpu, torch_ref
+from evalcard_engine.attention.blocks import read_blocks
 from evalcard_engine.attention.plan import BlockTable, Geometry, block_table, geometry
 from evalcard_engine.batch import Batch
 from evalcard_engine.cache.pool import KVPool
@@ -37,8 +38,9 @@ def prepare_step(batch: Batch, pool: KVPool, heads: int, kv_heads: int, windows:
     rows = pool.slot_rows(batch.slots)
     if batch.token_ids.device.type != "cpu":
         return Step(batch, pool, rows, None, {})
-    # Half precision is widened, and a pool that holds NaN is cleaned, on the way from the pages to the blocks.
-    gather = pool.tainted or pool.keys[0].dtype != torch.float32
+    # Half precision is widened, and a pool that holds NaN is cleaned, on the way from the pages to the blocks. Codes
+    # are read block by block in any case.
+    gather = pool.tainted or not (pool.is_coded or pool.keys[0].dtype == torch.float32)
     table = block_table(batch.spans, batch.page_size, gather)
     plans = {window: geometry(batch.spans, table, heads, kv_heads, window) for window in windows}
     return Step(batch, pool, rows, table, plans)
@@ -65,8 +67,9 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """transformers' attention interface: query [1, heads, num_tokens, size], key and value with their own heads.
 
-    Stores the new keys and values, then attends over each sequence's pages. Returns [1, num_tokens, heads, value_size]
-    and no attention weights.
+    Stores the new keys and values, then attends over each sequence's pages: over what they hold now, rounded where the
+    pool stores codes, so that a token's own step sees what every later one will. Returns
+    [1, num_tokens, heads, value_size] and no attention weights.
     """
     step = kwargs[STEP_ARGUMENT]
     assert isinstance(step, Step), type(step)
@@ -80,6 +83,6 @@ def packed_attention(
             rows, step.pool, layer, step.batch, scale=scaling, window=sliding_window, softcap=softcap
         )
     else:
-        blocks = cpu.read_blocks(step.pool, layer, step.table)
+        blocks = read_blocks(step.pool, layer, step.table)
         out = cpu.attend(rows, blocks, step.geometries[sliding_window], scaling, softcap)
     return out.to(query.dtype)[None], None

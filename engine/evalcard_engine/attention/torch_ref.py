@@ -23,18 +23,17 @@ def attend(
     """query [num_tokens, heads, key_size] -> [num_tokens, heads, value_size], computed and returned in ``dtype``."""
     outputs = []
     for span in batch.spans:
-        keys = gather(pool.keys[layer], span, batch.page_size).to(dtype)
-        values = gather(pool.values[layer], span, batch.page_size).to(dtype)
+        pages = torch.tensor(span.pages[: -(-span.end_len // batch.page_size)], device=query.device)
+        keys = joined(pool.read_keys(layer, pages), span.end_len).to(dtype)
+        values = joined(pool.read_values(layer, pages), span.end_len).to(dtype)
         rows = query[span.query_start : span.query_start + span.query_len].to(dtype)
         outputs.append(_dense(rows, keys, values, span, scale, window, softcap))
     return torch.cat(outputs)
 
 
-def gather(pages: torch.Tensor, span: Span, page_size: int) -> torch.Tensor:
-    """One sequence's keys or values out of its pages: [kv_heads, end_len, head_size]."""
-    used = -(-span.end_len // page_size)
-    picked = pages[list(span.pages[:used])].transpose(0, 1)
-    return picked.reshape(picked.shape[0], used * page_size, -1)[:, : span.end_len]
+def joined(pages: torch.Tensor, length: int) -> torch.Tensor:
+    """A sequence's pages [n, kv_heads, page_size, size] one after the other: [kv_heads, length, size]."""
+    return pages.transpose(0, 1).reshape(pages.shape[1], -1, pages.shape[3])[:, :length]
 
 
 def hidden_from(span: Span, window: int | None, device: torch.device) -> torch.Tensor:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
+from evalcard_engine.cache.kv_codes import KVCodes, Pages
+
 
 @dataclass(frozen=True, slots=True)
 class KVShape:
@@ -19,33 +21,55 @@ class KVShape:
         return self.kv_heads * (self.key_size + self.value_size)
 
 
+def token_bytes(layers: Sequence[KVShape], dtype: torch.dtype, codes: Sequence[KVCodes] | None) -> int:
+    """Bytes of a token's keys and values over all layers; ``dtype`` is that of numbers, where nothing is coded."""
+    if codes is None:
+        return sum(shape.elements_per_token for shape in layers) * dtype.itemsize
+    return sum(
+        shape.elements_per_token * how.dtype.itemsize + 2 * shape.kv_heads * how.scale_bytes
+        for shape, how in zip(layers, codes, strict=True)
+    )
+
+
 class KVPool:
     """Keys and values of every layer as [num_pages, kv_heads, page_size, head_size].
 
-    ``keys[layer]`` and ``values[layer]`` are read by the attention; `write` fills slots. Pages start at zero, because
-    attention reads whole pages and multiplies what lies beyond a sequence's end by zero, which must not be NaN.
+    ``keys[layer]`` and ``values[layer]`` are what is stored, numbers or codes; `read_keys` and `read_values` give
+    numbers, `write` fills slots. Pages start at zero, because attention reads whole pages and multiplies what lies
+    beyond a sequence's end by zero, which must not be NaN.
     """
 
     def __init__(
-        self, layers: Sequence[KVShape], num_pages: int, page_size: int, dtype: torch.dtype, device: torch.device | str
+        self,
+        layers: Sequence[KVShape],
+        num_pages: int,
+        page_size: int,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        codes: Sequence[KVCodes] | None = None,
     ) -> None:
+        """codes: how each layer stores its keys and values in eight bits; None stores them as ``dtype``."""
         assert num_pages > 0 and page_size > 0 and layers, (num_pages, page_size, len(layers))
+        assert codes is None or len(codes) == len(layers), (len(layers), codes)
         self.num_pages = num_pages
         self.page_size = page_size
-        self.keys = [
-            torch.zeros(num_pages, shape.kv_heads, page_size, shape.key_size, dtype=dtype, device=device)
-            for shape in layers
-        ]
-        self.values = [
-            torch.zeros(num_pages, shape.kv_heads, page_size, shape.value_size, dtype=dtype, device=device)
-            for shape in layers
-        ]
+        self.is_coded = codes is not None
+        self._keys: list[Pages] = []
+        self._values: list[Pages] = []
+        for layer, shape in enumerate(layers):
+            how = codes[layer] if codes is not None else None
+            place = (num_pages, shape.kv_heads, page_size)
+            key_scale, value_scale = (None, None) if how is None else (how.key_scale, how.value_scale)
+            self._keys.append(Pages((*place, shape.key_size), dtype, device, how, key_scale))
+            self._values.append(Pages((*place, shape.value_size), dtype, device, how, value_scale))
+        self.keys = [pages.data for pages in self._keys]
+        self.values = [pages.data for pages in self._values]
         self.tainted = False
         """Whether a value that is not finite was ever written; attention then clears what a sequence must not see."""
 
     @property
     def num_bytes(self) -> int:
-        return sum(tensor.nbytes for tensor in (*self.keys, *self.values))
+        return sum(pages.num_bytes for pages in (*self._keys, *self._values))
 
     def write(self, layer: int, rows: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
         """Store a step's keys and values.
@@ -53,12 +77,23 @@ class KVPool:
         key [num_tokens, kv_heads, key_size] and value [num_tokens, kv_heads, value_size] of the layer; rows int64
         [num_tokens * kv_heads] as `slot_rows` makes them.
         """
-        for pages, fresh in ((self.keys[layer], key), (self.values[layer], value)):
-            size = pages.shape[-1]
-            pages.view(-1, size).index_copy_(0, rows, fresh.reshape(-1, size).to(pages.dtype))
+        self._keys[layer].write(rows, key)
+        self._values[layer].write(rows, value)
         # Elsewhere attention never reads past a sequence's end, and asking would wait for the device.
         if value.device.type == "cpu" and not self.tainted and not bool(torch.isfinite(key.sum() + value.sum())):
             self.tainted = True
+
+    def read_keys(self, layer: int, pages: int | torch.Tensor) -> torch.Tensor:
+        """What `write` left, as numbers: [kv_heads, page_size, key_size] of a page, [n, ...] of pages int64 [n]."""
+        return self._keys[layer].read(pages, self._may_be_nan)
+
+    def read_values(self, layer: int, pages: int | torch.Tensor) -> torch.Tensor:
+        """Likewise [kv_heads, page_size, value_size] or [n, ...]."""
+        return self._values[layer].read(pages, self._may_be_nan)
+
+    @property
+    def _may_be_nan(self) -> bool:
+        return self.tainted or self.keys[0].device.type != "cpu"
 
     def slot_rows(self, slots: torch.Tensor) -> torch.Tensor:
         """Where slots lie in a layer's tensor seen as rows of one head: int64 [num_tokens * kv_heads]."""
@@ -71,5 +106,5 @@ class KVPool:
     def copy_tokens(self, source_page: int, target_page: int, count: int) -> None:
         """Copy the first ``count`` slots of one page to another, in every layer."""
         assert 0 <= count <= self.page_size and source_page != target_page, (source_page, target_page, count)
-        for tensor in (*self.keys, *self.values):
-            tensor[target_page, :, :count] = tensor[source_page, :, :count]
+        for pages in (*self._keys, *self._values):
+            pages.copy_tokens(source_page, target_page, count)

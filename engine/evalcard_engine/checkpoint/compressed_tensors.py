@@ -31,8 +31,7 @@ _EMBEDDINGS = ("embed", "wte")
 def open_format(checkpoint: Checkpoint, config: Mapping[str, Any]) -> "CompressedTensors":
     """Raises EngineError listing every setting that cannot be honoured."""
     fmt, faults = read_format(checkpoint, config)
-    if fmt.settings.kv_cache is not None:
-        faults.append(ct_kv.NOT_RUN)
+    faults += ct_kv.unrunnable(fmt.settings.kv_cache)
     if faults:
         listed = "; ".join(dict.fromkeys(faults))
         raise EngineError(f"{checkpoint.name}: its compressed-tensors settings cannot be honoured: {listed}.")
@@ -101,11 +100,7 @@ class CompressedTensors:
 
     def extras(self, name: str, parts: Parts) -> ModuleClaim:
         """Scales of the KV cache beside an attention's projections."""
-        claim = ct_kv.claim_scales(name, self.settings.kv_cache, parts)
-        if claim.source is None or claim.faults:
-            return claim
-        faults = ct_kv.scale_values(name, {leaf: self.reader[f"{name}.{leaf}"] for leaf in claim.leaves})
-        return ModuleClaim(claim.source, claim.leaves, tuple(faults))
+        return ct_kv.claim_scales(name, self.settings.kv_cache, parts, self.reader)
 
 
 def _other_format(name: str, group: Group, parts: Parts) -> list[str]:

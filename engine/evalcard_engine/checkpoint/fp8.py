@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from evalcard_engine.checkpoint import kv_scales
 from evalcard_engine.checkpoint.claims import ModuleClaim, Parts, Quantized
 from evalcard_engine.checkpoint.expected import (
     SCALARS,
@@ -25,6 +26,7 @@ from evalcard_engine.checkpoint.expected import (
     unknown_settings,
 )
 from evalcard_engine.checkpoint.plain import PLAIN_DTYPES, plain_weight
+from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.source import Checkpoint
 from evalcard_engine.quant.elements import FP8_E4M3
 from evalcard_engine.quant.weight import Activations, QuantizedWeight
@@ -39,7 +41,7 @@ _NOT_READ = {
     "scale_fmt": ("float", "scales rounded to powers of two, those of activations too"),
     "expert_dtype": ("fp8", "experts of another width"),
     "dequantize": (False, "weights to be run without rounding activations"),
-    "kv_cache_scheme": (None, "a quantized KV cache is not run yet"),
+    "kv_cache_scheme": ("static", "another KV cache than fp8 with one stored scale each for a layer's K and V"),
 }
 """Setting -> (the one value that is read, what another one asks for)."""
 FBGEMM_SCALE_BOUND = 1200.0
@@ -65,7 +67,8 @@ def open_format(checkpoint: Checkpoint, config: Mapping[str, Any]) -> "Fp8":
         faults.append("activation_scheme static with weight_block_size: blocks need scales of the activations' groups")
     skipped = names_in(config, ("modules_to_not_convert", "ignored_layers"), faults)
     refuse(checkpoint.name, "fp8", faults)
-    return Fp8("fp8", (block[0], block[1]) if block else None, scheme == "static", skipped)
+    kv_cache = TensorReader(checkpoint) if config.get("kv_cache_scheme") else None
+    return Fp8("fp8", (block[0], block[1]) if block else None, scheme == "static", skipped, kv_cache=kv_cache)
 
 
 def _open_fbgemm(checkpoint: Checkpoint, config: Mapping[str, Any]) -> "Fp8":
@@ -95,12 +98,17 @@ class Fp8:
     """Modules that the config calls unquantized."""
     scale_bound: float | None = None
     """The greatest activation that a scale is made for."""
+    kv_cache: TensorReader | None = None
+    """The checkpoint's tensors, where the KV cache is fp8 with scales among them."""
 
     def module(self, name: str, shape: tuple[int, int], parts: Parts) -> ModuleClaim:
         """By the tensors that are there: a plain ``weight`` without scales is plain, listed or not."""
+        kv_faults = [] if self.kv_cache is None else kv_scales.missing_scales(name, self.kv_cache)
         if is_plain(parts, ("weight_scale",)):
-            return plain_weight(name, parts)
+            plain = plain_weight(name, parts)
+            return ModuleClaim(plain.source, plain.leaves, (*plain.faults, *kv_faults))
         leaves, faults = check_parts(name, parts, self._expected(shape, parts))
+        faults += kv_faults
         faults += listed_fault(name, self.skipped, "modules_to_not_convert")
         if not self.is_static:
             stray = [leaf for leaf in _INPUT_SCALES if leaf in parts]
@@ -113,8 +121,10 @@ class Fp8:
         return ModuleClaim(source, leaves, tuple(faults))
 
     def extras(self, name: str, parts: Parts) -> ModuleClaim:
-        """There are none: scales of a KV cache would need a kv_cache_scheme, which is refused."""
-        return ModuleClaim(None)
+        """Scales of the KV cache, where kv_cache_scheme says that there are some."""
+        if self.kv_cache is None:
+            return ModuleClaim(None)
+        return kv_scales.claim_scales(name, "fp8_e4m3", parts, self.kv_cache)
 
     def _expected(self, shape: tuple[int, int], parts: Parts) -> dict[str, Part]:
         out, width = shape

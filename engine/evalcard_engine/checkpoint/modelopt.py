@@ -5,12 +5,13 @@ with an e4m3 scale for 16 columns and a float32 one for the tensor. Both scales 
 reciprocal of compressed-tensors' weight_global_scale, and input_scale of its input_global_scale.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from evalcard_engine.checkpoint import kv_scales
 from evalcard_engine.checkpoint.claims import ModuleClaim, Parts, Quantized
 from evalcard_engine.checkpoint.expected import (
     SCALARS,
@@ -26,6 +27,7 @@ from evalcard_engine.checkpoint.expected import (
 )
 from evalcard_engine.checkpoint.fp8 import fp8_weight
 from evalcard_engine.checkpoint.plain import PLAIN_DTYPES, plain_weight
+from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.source import EXPORTER_CONFIG, Checkpoint
 from evalcard_engine.quant.elements import FP4_E2M1
 from evalcard_engine.quant.weight import Activations, QuantizedWeight
@@ -43,6 +45,8 @@ _ALGORITHMS = {
     "W4A16_NVFP4": "w4a16 (nvfp4, groups of 16)",
 }
 """quant_algo -> scheme in the field's words."""
+_FP8_CACHE = {"num_bits": 8, "type": "float", "dynamic": False}
+"""What kv_cache_scheme says where kv_cache_quant_algo says FP8."""
 
 
 def open_format(checkpoint: Checkpoint, config: Mapping[str, Any]) -> "ModelOpt":
@@ -62,17 +66,27 @@ def open_format(checkpoint: Checkpoint, config: Mapping[str, Any]) -> "ModelOpt"
     other = (checkpoint.config.get(EXPORTER_CONFIG) or {}).get("quantization") or {}
     if other.get("quant_algo") and str(other["quant_algo"]).upper() != algorithm:
         faults.append(f"config.json says {algorithm}, hf_quant_config.json {other['quant_algo']}")
-    if other.get("kv_cache_quant_algo"):
-        faults.append(f"kv_cache_quant_algo {other['kv_cache_quant_algo']}: a quantized KV cache is not run yet")
+    is_fp8_cache = _has_fp8_cache((settings, other), faults)
     excluded = names_in(settings, ("exclude_modules", "ignore"), faults)
     refuse(checkpoint.name, "modelopt", faults)
-    return ModelOpt(algorithm, layers, excluded)
+    return ModelOpt(algorithm, layers, excluded, TensorReader(checkpoint) if is_fp8_cache else None)
+
+
+def _has_fp8_cache(configs: Iterable[Mapping[str, Any]], faults: list[str]) -> bool:
+    """Whether either config asks for a KV cache in fp8 with stored scales; another kind of it is a fault."""
+    found = False
+    for config in configs:
+        algorithm, scheme = config.get("kv_cache_quant_algo"), config.get("kv_cache_scheme")
+        if algorithm and str(algorithm).upper() != "FP8":
+            faults.append(f"kv_cache_quant_algo {algorithm}: a KV cache in FP8 with stored scales is run")
+        if scheme and scheme != _FP8_CACHE:
+            faults.append(f"kv_cache_scheme {scheme}: a KV cache in fp8 with stored scales is run ({_FP8_CACHE})")
+        found = found or bool(algorithm or scheme)
+    return found
 
 
 def _refused(settings: Mapping[str, Any]) -> list[str]:
-    kv_cache = settings.get("kv_cache_quant_algo") or settings.get("kv_cache_scheme")
-    faults = [f"kv_cache_quant_algo {kv_cache}: a quantized KV cache is not run yet"] if kv_cache else []
-    faults += [f"{key} is set, which this engine does not read" for key in ("has_zero_point", "pre_quant_scale")
+    faults = [f"{key} is set, which this engine does not read" for key in ("has_zero_point", "pre_quant_scale")
                if settings.get(key)]  # fmt: skip
     if settings.get("activation_scheme") not in (None, "static"):
         faults.append(f"activation_scheme {settings['activation_scheme']}; static is run")
@@ -93,17 +107,22 @@ class ModelOpt:
     layers: Mapping[str, str]
     """Module -> algorithm where they differ (MIXED_PRECISION)."""
     excluded: tuple[str, ...]
+    kv_cache: TensorReader | None = None
+    """The checkpoint's tensors, where the KV cache is fp8 with scales among them."""
     name: str = "modelopt"
 
     def module(self, name: str, shape: tuple[int, int], parts: Parts) -> ModuleClaim:
         """By the tensors that are there: a plain ``weight`` without scales is plain, listed or not."""
+        kv_faults = [] if self.kv_cache is None else kv_scales.missing_scales(name, self.kv_cache)
         if is_plain(parts, ("weight_scale",)):
-            return plain_weight(name, parts)
+            plain = plain_weight(name, parts)
+            return ModuleClaim(plain.source, plain.leaves, (*plain.faults, *kv_faults))
         algorithm = self.layers.get(name, "") if self.algorithm == "MIXED_PRECISION" else self.algorithm
         if algorithm not in _ALGORITHMS:
             fault = f"{name} is quantized ({', '.join(sorted(parts))}), but quantized_layers does not name it"
-            return ModuleClaim(None, frozenset(parts), (fault,))
+            return ModuleClaim(None, frozenset(parts), (fault, *kv_faults))
         leaves, faults = check_parts(name, parts, _expected(algorithm, shape))
+        faults += kv_faults
         faults += listed_fault(name, self.excluded, "exclude_modules")
         if "NVFP4" in algorithm and shape[1] % _FP4_GROUP:
             faults.append(f"{name}: {shape[1]} columns do not divide into groups of {_FP4_GROUP}")
@@ -115,8 +134,10 @@ class ModelOpt:
         return ModuleClaim(source, leaves, tuple(faults))
 
     def extras(self, name: str, parts: Parts) -> ModuleClaim:
-        """There are none: scales of a KV cache come with a kv_cache_quant_algo, which open_format refuses."""
-        return ModuleClaim(None)
+        """Scales of the KV cache, where a config says that there are some."""
+        if self.kv_cache is None:
+            return ModuleClaim(None)
+        return kv_scales.claim_scales(name, "fp8_e4m3", parts, self.kv_cache)
 
 
 def _expected(algorithm: str, shape: tuple[int, int]) -> dict[str, Part]:

@@ -26,6 +26,9 @@ class TensorReader:
         found: torch.Tensor = self._opened[file].get_tensor(tensor)  # type: ignore[attr-defined]
         return found
 
+    def __contains__(self, tensor: object) -> bool:
+        return tensor in self._places
+
     def num_bytes(self, tensor: str) -> int:
         """As stored."""
         return self._places[tensor].num_bytes

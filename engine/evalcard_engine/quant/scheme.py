@@ -2,6 +2,7 @@
 
 A scheme is written as parts joined by ``+`` in any case; ``Scheme.name`` is the canonical lower-case form. Base names
 are those of compressed-tensors and of published cards; ``-g64`` or ``-channel`` after one changes its groups.
+``kv=fp8`` may stand alone: it quantizes the KV cache and leaves weights as they are stored.
 """
 
 import difflib
@@ -36,6 +37,14 @@ class Scheme:
     """Of every four weights in a row the two smaller ones are set to 0 first."""
     head_bits: int | None = None
     """Bits of the output head's integers, one scale per channel; None leaves the head."""
+    kv_cache: str | None = None
+    """Element that keys and values are stored as, fp8_e4m3 (scale 1) or int8 (a scale for each token and head); None
+    stores them in the dtype computed in, or as the checkpoint says."""
+
+    @property
+    def changes_weights(self) -> bool:
+        """False where only the KV cache is quantized, which compressed checkpoints allow too."""
+        return self.element is not None or self.is_sparse24 or self.head_bits is not None
 
     @property
     def weight_bits(self) -> int:
@@ -81,22 +90,26 @@ _GROUPED = ("w8a16", "w4a16", "w4a16_asym")
 _GROUP_SIZES = (32, 64, 128)
 _PART = re.compile(r"(?P<base>[a-z0-9_]+?)(?:-(?P<group>g(?P<size>\d+)|channel))?")
 _HEADS: dict[str, Literal[8]] = {"w8": 8}
+_KV_CACHES = {"fp8": "fp8_e4m3", "int8": "int8"}
+"""Spelling after ``kv=`` -> element."""
 
 
 def parse_scheme(text: str) -> Scheme:
     """The scheme that ``text`` spells; raises UnknownScheme with the near matches."""
     parts = [part.strip() for part in text.strip().lower().split("+")]
-    options = [part for part in parts if part.startswith("head=")]
-    bases = [part for part in parts if part not in (SPARSE24, *options)]
-    if len(bases) > 1 or len(options) > 1 or parts.count(SPARSE24) > 1:
+    heads, caches = ([part for part in parts if part.startswith(key)] for key in ("head=", "kv="))
+    bases = [part for part in parts if part not in (SPARSE24, *heads, *caches)]
+    if max(len(bases), len(heads), len(caches), parts.count(SPARSE24)) > 1:
         raise UnknownScheme(
-            f"scheme {text!r} joins {' and '.join(parts)}; join at most one base scheme with {SPARSE24} and head=w8, "
-            "such as sparse24+fp8."
+            f"scheme {text!r} joins {' and '.join(parts)}; join at most one base scheme with {SPARSE24}, head=w8 and "
+            "kv=fp8, such as sparse24+fp8+kv=fp8."
         )
-    if not bases and SPARSE24 not in parts:
+    changes_weights = bool(bases) or SPARSE24 in parts
+    if not changes_weights and (heads or not caches):
         raise UnknownScheme(f"scheme {text!r} names nothing to apply to the weights. {_known()}")
-    found = _base(bases[0], text) if bases else Scheme("", None, None, "weights in 16 bits")
-    return _with_options(found, SPARSE24 in parts, options, text)
+    title = "weights in 16 bits" if changes_weights else "weights and activations as they are"
+    found = _base(bases[0], text) if bases else Scheme("", None, None, title)
+    return _with_kv_cache(_with_options(found, SPARSE24 in parts, heads, text), caches, text)
 
 
 def _base(part: str, text: str) -> Scheme:
@@ -137,8 +150,22 @@ def _with_options(scheme: Scheme, is_sparse: bool, options: list[str], text: str
     return replace(scheme, name="+".join(names), title=title, is_sparse24=is_sparse, head_bits=head)
 
 
+def _with_kv_cache(scheme: Scheme, caches: list[str], text: str) -> Scheme:
+    if not caches:
+        return scheme
+    spelled = caches[0].removeprefix("kv=")
+    if spelled not in _KV_CACHES:
+        known = ", ".join(_KV_CACHES)
+        raise UnknownScheme(f"scheme {text!r}: the KV cache can be quantized as {known}, got {spelled!r}.")
+    name = f"{scheme.name}+{caches[0]}".removeprefix("+")
+    return replace(scheme, name=name, title=f"{scheme.title}, {spelled} KV cache", kv_cache=_KV_CACHES[spelled])
+
+
 def _known() -> str:
-    return f"Known schemes: {', '.join(sorted(SCHEMES))}; with sparse24+ before one or +head=w8 after it."
+    return (
+        f"Known schemes: {', '.join(sorted(SCHEMES))}; with sparse24+ before one, +head=w8 or +kv=fp8 "
+        "after it; kv=fp8 and kv=int8 may stand alone."
+    )
 
 
 def group_size_for(width: int, wanted: int | None) -> int:

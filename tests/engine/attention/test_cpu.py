@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from evalcard_engine.attention import cpu, torch_ref
+from evalcard_engine.attention.blocks import read_blocks
 from evalcard_engine.attention.plan import block_table, geometry
 from evalcard_engine.batch import Batch, Span
+from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.cache.pool import KVPool, KVShape
 
 SHAPES = [(1, 1, 32, 32), (9, 3, 64, 64), (4, 2, 80, 48), (12, 1, 96, 96), (8, 8, 128, 128), (3, 3, 256, 256)]
@@ -21,6 +23,18 @@ def make_pool(shape: tuple[int, int, int, int], num_pages: int, page_size: int) 
     return pool
 
 
+CODED = [KVCodes("fp8_e4m3", 0.125, 0.25), KVCodes("int8")]
+
+
+def coded_pool(shape: tuple[int, int, int, int], num_pages: int, page_size: int, codes: KVCodes) -> KVPool:
+    """The numbers of `make_pool`, slot by slot as codes."""
+    plain = make_pool(shape, num_pages, page_size)
+    pool = KVPool([KVShape(*shape[1:])], num_pages, page_size, torch.float32, "cpu", [codes])
+    numbers = [pages.transpose(1, 2).flatten(0, 1) for pages in (plain.keys[0], plain.values[0])]
+    pool.write(0, pool.slot_rows(torch.arange(num_pages * page_size)), *numbers)
+    return pool
+
+
 def make_batch(spans: list[Span], page_size: int) -> Batch:
     """Attention reads the spans alone, so ids and slots may be anything."""
     zeros = torch.zeros(sum(span.query_len for span in spans), dtype=torch.int64)
@@ -31,7 +45,7 @@ def run(pool: KVPool, spans: list[Span], query: torch.Tensor, window=None, softc
     kv_heads = pool.keys[0].shape[1]
     table = block_table(spans, pool.page_size, gather)
     plan = geometry(spans, table, query.shape[1], kv_heads, window)
-    return cpu.attend(query, cpu.read_blocks(pool, 0, table), plan, 0.17, softcap)
+    return cpu.attend(query, read_blocks(pool, 0, table), plan, 0.17, softcap)
 
 
 def lay_out(lengths: list[tuple[int, int]], page_size: int) -> tuple[list[Span], int]:
@@ -116,3 +130,46 @@ def test_large_scores_do_not_overflow() -> None:
     expected = torch_ref.attend(query, pool, 0, make_batch(spans, 256), scale=0.17, dtype=torch.float64)
     assert bool(torch.isfinite(found).all())
     torch.testing.assert_close(found.double(), expected, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("codes", CODED, ids=str)
+@pytest.mark.parametrize(("page_size", "window"), [(256, None), (256, 100), (16, None), (4, 3)])
+def test_codes_are_attended_to_as_the_numbers_they_stand_for(codes: KVCodes, page_size: int, window) -> None:
+    spans, num_pages = lay_out([(0, 1), (256, 1), (250, 13), (0, 257), (100, 31)], page_size)
+    pool = coded_pool((4, 2, 80, 48), num_pages, page_size, codes)
+    numbers = KVPool([KVShape(2, 80, 48)], num_pages, page_size, torch.float32, "cpu")
+    numbers.keys[0].copy_(pool.read_keys(0, torch.arange(num_pages)))
+    numbers.values[0].copy_(pool.read_values(0, torch.arange(num_pages)))
+    query = torch.randn(303, 4, 80, generator=torch.Generator().manual_seed(4)) * 2
+    found = run(pool, spans, query, window)
+    assert torch.equal(found, run(numbers, spans, query, window))
+    batch = make_batch(spans, page_size)
+    expected = torch_ref.attend(query, pool, 0, batch, scale=0.17, window=window, dtype=torch.float64)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("codes", CODED, ids=str)
+def test_a_row_over_codes_is_the_same_in_any_company(codes: KVCodes) -> None:
+    (long, other), num_pages = lay_out([(0, 600), (299, 1)], 256)
+    pool = coded_pool((9, 3, 64, 64), num_pages, 256, codes)
+    query = torch.randn(600, 9, 64, generator=torch.Generator().manual_seed(4)) * 2
+    whole = run(pool, [long], query)
+    for start, stop in ((0, 1), (4, 255), (255, 258), (599, 600)):
+        here = Span(1, stop - start, start, long.pages)
+        packed = torch.cat((query[:1], query[start:stop]))
+        for gather in (False, True):
+            found = run(pool, [Span(0, 1, 299, other.pages), here], packed, gather=gather)
+            assert torch.equal(found[1:], whole[start:stop]), (start, stop, gather)
+
+
+@pytest.mark.parametrize("codes", CODED, ids=str)
+def test_codes_beyond_the_end_are_not_read_when_blocks_are_cleaned(codes: KVCodes) -> None:
+    spans, num_pages = lay_out([(299, 1), (0, 5)], 256)
+    pool = coded_pool((4, 2, 64, 64), num_pages, 256, codes)
+    query = torch.randn(6, 4, 64, generator=torch.Generator().manual_seed(4))
+    clean = run(pool, spans, query)
+    slots = torch.tensor([spans[0].pages[1] * 256 + 44, spans[1].pages[0] * 256 + 5])
+    bad = torch.full((2, 2, 64), torch.nan)
+    pool.write(0, pool.slot_rows(slots), bad, bad)
+    assert bool(run(pool, spans, query).isnan().any())
+    assert torch.equal(run(pool, spans, query, gather=True), clean)

@@ -8,6 +8,7 @@ import torch
 from evalcard_engine.attention import torch_ref
 from evalcard_engine.attention.hook import ATTENTION_NAME, STEP_ARGUMENT, packed_attention, prepare_step, register
 from evalcard_engine.batch import Batch, Span
+from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.cache.pool import KVPool, KVShape
 
 LAYER = SimpleNamespace(layer_idx=1)
@@ -39,6 +40,19 @@ def test_stores_and_attends(window: int | None) -> None:
     assert not pool.keys[0].any()
     expected = torch_ref.attend(query[0].transpose(0, 1), pool, 1, batch, scale=0.2, window=window, dtype=torch.float64)
     torch.testing.assert_close(out[0].double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("codes", [KVCodes("fp8_e4m3", 1.0, 0.5), KVCodes("int8")], ids=str)
+def test_the_step_that_computes_keys_and_values_sees_them_rounded(codes: KVCodes) -> None:
+    """Else an answer would depend on whether a prefix was computed here or found in the cache."""
+    pool = KVPool([KVShape(2, 16, 12)] * 2, 3, 8, torch.float32, "cpu", [codes] * 2)
+    query, key, value = tensors()
+    out, _ = packed_attention(LAYER, query, key, value, None, scaling=0.2, **{STEP_ARGUMENT: step(pool)[1]})
+    rounded = KVPool([KVShape(2, 16, 12)] * 2, 3, 8, torch.float32, "cpu")
+    stored = pool.read_keys(1, 1)[None, :, :5], pool.read_values(1, 1)[None, :, :5]
+    assert not torch.equal(stored[0], key) and not torch.equal(stored[1], value)
+    again, _ = packed_attention(LAYER, query, *stored, None, scaling=0.2, **{STEP_ARGUMENT: step(rounded)[1]})
+    assert torch.equal(out, again)
 
 
 def test_a_mask_is_a_mistake_of_ours() -> None:

@@ -1,8 +1,10 @@
 """The pool's slots: what is written where, and what a copy takes along."""
 
+import pytest
 import torch
 
-from evalcard_engine.cache.pool import KVPool, KVShape
+from evalcard_engine.cache.kv_codes import KVCodes, decode, encode
+from evalcard_engine.cache.pool import KVPool, KVShape, token_bytes
 
 
 def filled(page_size: int = 4) -> KVPool:
@@ -56,3 +58,57 @@ def test_a_pool_remembers_that_it_held_nan() -> None:
 def test_bytes_follow_the_shapes() -> None:
     assert filled().num_bytes == 4 * 3 * 4 * (2 * 8 + 2 * 8)
     assert KVShape(2, 3, 5).elements_per_token == 16
+
+
+CODED = [KVCodes("fp8_e4m3", 0.5, 0.25), KVCodes("int8", 0.5, 0.25), KVCodes("int8")]
+
+
+def coded(codes: KVCodes) -> tuple[KVPool, torch.Tensor, torch.Tensor]:
+    """Two layers with keys and values of different sizes, the second one written: (pool, keys, values by slot)."""
+    pool = KVPool([KVShape(2, 3, 5)] * 2, 3, 4, torch.float32, "cpu", [codes] * 2)
+    generator = torch.Generator().manual_seed(3)
+    keys, values = torch.randn(12, 2, 3, generator=generator), torch.randn(12, 2, 5, generator=generator)
+    order = torch.randperm(12, generator=generator)
+    pool.write(1, pool.slot_rows(order), keys[order], values[order])
+    return pool, keys, values
+
+
+@pytest.mark.parametrize("codes", CODED, ids=str)
+def test_codes_are_read_back_from_their_slots(codes: KVCodes) -> None:
+    pool, keys, values = coded(codes)
+    for fresh, read, scale in ((keys, pool.read_keys, codes.key_scale), (values, pool.read_values, codes.value_scale)):
+        held = None if scale is None else torch.tensor([scale])
+        stored, scales = encode(fresh, codes.element, held)
+        expected = decode(stored, held if scales is None else scales).view(3, 4, 2, -1).transpose(1, 2)
+        assert torch.equal(read(1, torch.tensor([2, 0])), expected[[2, 0]])
+        assert torch.equal(read(1, 1), expected[1])
+        assert not read(0, 1).any()
+
+
+@pytest.mark.parametrize("codes", CODED, ids=str)
+def test_a_copy_takes_the_scales_of_its_codes_along(codes: KVCodes) -> None:
+    pool, _, _ = coded(codes)
+    everything = torch.arange(3)
+    before = pool.read_keys(1, everything), pool.read_values(1, everything)
+    pool.copy_tokens(0, 2, 3)
+    for old, new in zip(before, (pool.read_keys(1, everything), pool.read_values(1, everything)), strict=True):
+        assert torch.equal(new[2, :, :3], old[0, :, :3]) and torch.equal(new[2, :, 3:], old[2, :, 3:])
+        assert torch.equal(new[:2], old[:2])
+
+
+@pytest.mark.parametrize("codes", CODED, ids=str)
+def test_bytes_of_codes_are_counted_with_their_scales(codes: KVCodes) -> None:
+    pool, _, _ = coded(codes)
+    expected = 2 * (3 + 5) + (2 * 2 * 4 if codes.element == "int8" else 0)
+    assert token_bytes([KVShape(2, 3, 5)] * 2, torch.float32, [codes] * 2) == 2 * expected
+    assert pool.num_bytes == 2 * 3 * 4 * expected
+
+
+@pytest.mark.parametrize("codes", CODED, ids=str)
+def test_codes_keep_what_is_not_finite(codes: KVCodes) -> None:
+    pool, _, _ = coded(codes)
+    bad = torch.zeros(1, 2, 3)
+    bad[0, 1, 2] = torch.inf
+    pool.write(1, pool.slot_rows(torch.tensor([5])), bad, torch.zeros(1, 2, 5))
+    assert pool.tainted
+    assert bool(pool.read_keys(1, 1)[1, 1, 2].isnan()) and int(pool.read_keys(1, torch.arange(3)).isnan().sum()) <= 3

@@ -1,4 +1,4 @@
-"""Scales of a quantized KV cache: claimed and read; running such a cache is refused until the engine does it."""
+"""Scales of a quantized KV cache in compressed-tensors: claimed, read and run; what else a scheme says is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -112,8 +112,17 @@ def test_other_schemes_are_refused_by_name(stored_llama, scheme: dict[str, Any])
     assert len(faults) == 1 and f"kv_cache_scheme of float{scheme['num_bits']} by {scheme['strategy']}" in faults[0]
 
 
-def test_a_quantized_cache_is_not_run_yet(stored_llama) -> None:
+def test_a_cache_by_the_scales_is_run(stored_llama, run_folder) -> None:
+    plain = run_folder(stored_llama.save(None)).logits
     for attention in ATTENTIONS:
-        stored_llama.tensors |= {f"{attention}.{one}": torch.ones(1) for one in ("k_scale", "v_scale")}
-    with pytest.raises(EngineError, match="kv_cache_scheme: a quantized KV cache is not run yet"):
-        open_model(str(stored_llama.save(config())), dtype="float32", device="cpu", scheme=None)
+        stored_llama.tensors |= {f"{attention}.{one}": torch.tensor([0.01]) for one in ("k_scale", "v_scale")}
+    folder = stored_llama.save(config())
+    assert open_model(str(folder), dtype="float32", device="cpu", scheme=None).info.kv_cache.startswith("fp8_e4m3, ")
+    difference = (run_folder(folder).logits - plain).abs().max()
+    assert 0 < float(difference) < 0.5 * float(plain.abs().max())
+
+
+def test_scales_made_as_values_come_are_read_but_not_run(stored_llama) -> None:
+    folder = stored_llama.save(config({**FP8_CACHE, "dynamic": True}))
+    with pytest.raises(EngineError, match="kv_cache_scheme: a dynamic scale of the whole tensor .* static ones are"):
+        open_model(str(folder), dtype="float32", device="cpu", scheme=None)

@@ -143,7 +143,7 @@ def test_scales_must_be_finite(value: float) -> None:
 
 def test_all_settings_that_cannot_be_honoured_are_named_at_once() -> None:
     config = {
-        **BLOCKS, "activation_scheme": "static", "scale_fmt": "ue8m0", "fmt": "e5m2", "kv_cache_scheme": "static",
+        **BLOCKS, "activation_scheme": "static", "scale_fmt": "ue8m0", "fmt": "e5m2", "kv_cache_scheme": "token",
         "rotate": True, "expert_dtype": "fp4",
     }  # fmt: skip
     with pytest.raises(EngineError) as caught:

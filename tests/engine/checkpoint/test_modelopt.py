@@ -163,7 +163,7 @@ def test_layers_of_both_kinds() -> None:
 
 
 def test_all_settings_that_cannot_be_honoured_are_named_at_once() -> None:
-    config = {**NVFP4, "quant_algo": "W4A8_AWQ", "kv_cache_quant_algo": "FP8", "group_size": 128, "rotate": 1,
+    config = {**NVFP4, "quant_algo": "W4A8_AWQ", "kv_cache_quant_algo": "NVFP4", "group_size": 128, "rotate": 1,
               "pre_quant_scale": True, "ignore": "lm_head"}  # fmt: skip
     with pytest.raises(EngineError) as caught:
         opened(config)
@@ -175,7 +175,7 @@ def test_two_configs_must_not_contradict() -> None:
     with pytest.raises(EngineError, match="config.json says NVFP4, hf_quant_config.json FP8"):
         opened(NVFP4, quant_algo="FP8")
     with pytest.raises(EngineError, match="KV cache"):
-        opened(NVFP4, quant_algo="NVFP4", kv_cache_quant_algo="FP8")
+        opened(NVFP4, quant_algo="NVFP4", kv_cache_quant_algo="INT8")
 
 
 def test_hf_quant_config_may_be_the_only_word_of_quantization(stored_llama: Any) -> None:

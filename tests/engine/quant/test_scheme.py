@@ -26,6 +26,10 @@ def test_aliases_have_one_canonical_name(alias: str, name: str) -> None:
         ("sparse24", "sparse24", {"element": None, "is_sparse24": True, "weight_bits": 16}),
         ("FP8 + sparse24", "sparse24+fp8", {"is_sparse24": True, "activations": "fp8_e4m3", "activation_bits": 8}),
         ("w4a16+head=w8", "w4a16+head=w8", {"head_bits": 8, "weight_bits": 4}),
+        ("w8a8+KV=FP8", "w8a8+kv=fp8", {"kv_cache": "fp8_e4m3", "element": "int8", "changes_weights": True}),
+        ("kv=int8+sparse24+head=w8", "sparse24+head=w8+kv=int8", {"kv_cache": "int8", "head_bits": 8}),
+        ("kv=fp8", "kv=fp8", {"element": None, "weight_bits": 16, "activation_bits": 16, "changes_weights": False}),
+        ("kv=int8", "kv=int8", {"kv_cache": "int8", "changes_weights": False}),
         ("head=w8+w4a16-g32+sparse24", "sparse24+w4a16-g32+head=w8", {"head_bits": 8, "group_size": 32}),
     ],
 )
@@ -43,6 +47,10 @@ def test_options(text: str, name: str, facts: dict) -> None:
         ("head=w8", "names nothing to apply"),
         ("w4a16+w8a8", "at most one base"),
         ("sparse24+sparse24", "at most one base"),
+        ("kv=fp8+kv=int8", "at most one base scheme with sparse24, head=w8 and kv=fp8"),
+        ("kv=fp4", "the KV cache can be quantized as fp8, int8, got 'fp4'"),
+        ("head=w8+kv=fp8", "names nothing to apply"),
+        ("kv", "kv=fp8 and kv=int8 may stand alone"),
         ("w4a16+head=w4", "the head can be quantized as w8"),
         ("w8a8-g64", "no scheme; w8a16, w4a16, w4a16_asym"),
         ("w4a16-g48", "-g32, -g64, -g128 or -channel"),
@@ -57,4 +65,6 @@ def test_refusals_name_what_there_is(text: str, match: str) -> None:
 def test_titles_say_what_the_groups_are() -> None:
     assert "groups of 64" in parse_scheme("w4a16-g64").title and "128" not in parse_scheme("w4a16-g64").title
     assert "per channel" in parse_scheme("w4a16-channel").title
+    assert parse_scheme("w8a16+kv=int8").title == f"{SCHEMES['w8a16'].title}, int8 KV cache"
+    assert parse_scheme("kv=fp8").title == "weights and activations as they are, fp8 KV cache"
     assert parse_scheme("sparse24+w8a8+head=w8").title.startswith("2:4 sparsity by magnitude, int8 weights")
