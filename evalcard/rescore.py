@@ -12,7 +12,8 @@ from evalcard.errors import UserError
 from evalcard.gate.judge import keep_verdict
 from evalcard.progress import Progress, Silent
 from evalcard.results.compared import Comparison
-from evalcard.results.records import ItemId, RescoreRecord, RunRecord, Sample, TaskRecord, Verdict
+from evalcard.results.journal import Address
+from evalcard.results.records import ItemId, RescoreRecord, RunRecord, Sample, SequentialRecord, TaskRecord, Verdict
 from evalcard.results.runs import find_run
 from evalcard.results.store import RunFolder
 
@@ -104,7 +105,17 @@ def rescore(
         records = [_record(record, tasks[record.name]) for record in run.tasks]
         how = _rescoring(run, judges or {}, graded.changed_items, data_root, trust_task_code)
         rescored = run.model_copy(update={"tasks": records, "rescored": how})
+        rescored = rescored.model_copy(update={"sequential": _tests(rescored, tasks, graded)})
         return _write(folder, rescored, graded, is_changed=graded.is_changed or records != run.tasks)
+
+
+def _tests(run: RunRecord, tasks: Mapping[str, "PreparedTask"], graded: _Graded) -> list[SequentialRecord]:
+    """The tests of a run that stopped early, on the new verdicts; its own command makes those of an incomplete one."""
+    if run.finished is None or not run.sequential:
+        return run.sequential
+    from evalcard.looks import replay
+
+    return replay(run, tasks, graded.verdicts, graded.samples)
 
 
 def _rescoring(
@@ -140,7 +151,7 @@ def _grade_all(
     with bars.step("Grading", total=len(run.tasks) * len(run.models), unit="tasks") as bar:
         for record in run.tasks:
             task = tasks[record.name]
-            stored = {model.slug: folder.journal(model.slug, record.name).read() for model in run.models}
+            stored = {model.slug: _stored(folder, run, record, model.slug) for model in run.models}
             given = [sample for samples in stored.values() for sample in samples.values()]
             changed = check_stored(task, given, accept_changed_items)
             if changed:
@@ -156,6 +167,15 @@ def _grade_all(
                 graded.changes.append(changes_of(record.name, slug, before, verdicts))
                 bar.advance()
     return graded
+
+
+def _stored(folder: RunFolder, run: RunRecord, record: TaskRecord, slug: str) -> dict[Address, Sample]:
+    """A model's answers to one task. An attempt under another limit may have asked for more than the run then used."""
+    samples = folder.journal(slug, record.name).read()
+    if not run.sequential or record.item_ids is None:
+        return samples
+    used = set(record.item_ids)
+    return {address: sample for address, sample in samples.items() if address[0] in used}
 
 
 def _verdicts_before(folder: RunFolder, slug: str, task: str) -> list[Verdict]:

@@ -101,7 +101,7 @@ def row_settings(run: RunRecord, row: ComparedRow) -> RowSettings:
         decoding=_each(without_paths(task.decoding) for task in tasks),
         chat_template=_each(_chat_template(task) for task in tasks),
         judge=_each(task.judge or OWN_JUDGE for task in tasks),
-        selection=_selection(tasks, total_of(run, row)),
+        selection=_until_decided(run, row, _selection(tasks, total_of(run, row))),
     )
 
 
@@ -115,6 +115,15 @@ def _rescoring(run: RunRecord) -> Rescoring | None:
 def _chat_template(task: TaskRecord) -> str:
     dated = f", dated {task.template_date}" if task.template_date else ""
     return f"yes{dated}" if task.chat_template else "no"
+
+
+def _until_decided(run: RunRecord, row: ComparedRow, selection: str) -> str:
+    """The selection, with what was used of it where the row was to stop early."""
+    test = next((test for test in run.sequential if test.row == row.task), None)
+    if test is None:
+        return selection
+    used = f"{test.used} of {test.items} (in random order, until the gate was decided)"
+    return used if selection.startswith("all ") else f"{used}; the set: {selection}"
 
 
 def _selection(tasks: Sequence[TaskRecord], total: int) -> str:

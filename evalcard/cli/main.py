@@ -10,6 +10,7 @@ import click
 COMMANDS = {
     "run": ("evalcard.cli.run", "Evaluate a baseline and its compressed variants, compare, write the card."),
     "gate": ("evalcard.cli.gate", "Judge a run against limits: exit code 0 passes, 1 fails, 3 or 4 cannot tell."),
+    "compare": ("evalcard.cli.compare", "Compare two stored results of any kind, with the items that flipped."),
     "card": ("evalcard.cli.card", "Write the model cards of a run again."),
     "rescore": ("evalcard.cli.rescore", "Grade the stored answers of a run again, without a model."),
     "tasks": ("evalcard.cli.tasks", "What a task means here, what a model is sent for it, and fetching its data."),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeGuard
 
+from evalcard.compare.health.repetition import ends_in_a_loop
 from evalcard.errors import ComparisonRefused
 from evalcard.results.journal import Address
 from evalcard.results.records import Finish, Outcome, Sample, TaskRecord, Verdict
@@ -28,6 +29,12 @@ class Answered:
     """Every other measure of the answer that has a value for a single item."""
     shots: int | None = None
     """Worked examples in the prompt where some were left out."""
+    is_empty: bool = False
+    """Whether a text was asked for and nothing but white space came."""
+    is_loop: bool = False
+    """Whether the text ends in the same words over and over."""
+    fault: str | None = None
+    """What went wrong, where it failed and the backend found out."""
 
     def measure(self, name: MeasureName) -> Fraction:
         """Another measure; 0 for an answer that failed."""
@@ -58,6 +65,8 @@ def join_verdicts(task: TaskRecord, slug: str, verdicts: Iterable[Verdict], samp
                 sample.prompt_hash,
                 _other_values(task, verdict),
                 sample.shots,
+                **_how_it_reads(sample),
+                fault=sample.fault,
             )
     return answers
 
@@ -89,6 +98,13 @@ def _primary_value(task: TaskRecord, slug: str, verdict: Verdict) -> Fraction:
         f"({task.filter}), which a comparison by item needs. The item has: {', '.join(known) or 'none'}. "
         "Name one of these as the task's first metric, or leave the task out."
     )
+
+
+def _how_it_reads(sample: Sample) -> dict[str, bool]:
+    """Of a generated answer that did not fail."""
+    if sample.text is None or sample.finish == "error":
+        return {}
+    return {"is_empty": not sample.text.strip(), "is_loop": ends_in_a_loop(sample.text)}
 
 
 def _other_values(task: TaskRecord, verdict: Verdict) -> dict[MeasureName, Fraction]:

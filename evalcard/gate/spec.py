@@ -49,11 +49,11 @@ class Calibration:
     """What the limits were set for."""
 
     baseline: str
-    """Hub id, or the last part of a folder's path."""
+    """Hub id, or the last part of a folder's path, with ``:scheme`` where one was applied on the fly."""
     baseline_revision: str | None
-    compressed: str
-    """Likewise, with ``:scheme`` where one was applied on the fly."""
-    compressed_revision: str | None
+    """The Hub commit, where there is one."""
+    compressed: Mapping[str, str | None]
+    """Likewise: every compressed model's name, and its revision."""
     date: str
     """ISO 8601."""
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -85,6 +85,12 @@ class GateSpec:
             )
         if self.decide not in ("interval", "point"):
             raise UserError(f"decide is {self.decide!r}; the gate decides by 'interval' (the default) or by 'point'.")
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Whether there is no limit at all."""
+        bounds = (self.every, self.overall, *self.tasks.values(), *self.averages.values())
+        return not any(list(one) for one in bounds)
 
     def of_row(self, row: str) -> Bounds:
         own = self.tasks.get(row)

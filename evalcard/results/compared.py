@@ -6,7 +6,6 @@ from pydantic import Field
 
 from evalcard.results.records import Outcome, Record, SequentialRecord
 
-
 OVERALL = "overall"
 """Names the average over all rows."""
 

@@ -13,7 +13,7 @@ import pytest
 from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, ItemAnswer
 from evalcard.cli.main import invoke
 from evalcard.errors import ComparisonRefused, UserError
-from evalcard.gate.judge import GateSpec
+from evalcard.gate.spec import Bounds, GateSpec
 from evalcard.plan import plan_run
 from evalcard.progress import Silent
 from evalcard.rescore import rescore
@@ -137,7 +137,7 @@ class TestSameJudge:
             again(folder)
 
     def test_the_gates_word_stands(self, stored: Path):
-        gate_run(stored.parent, stored.name, GateSpec(min_recovery=10))
+        gate_run(stored.parent, stored.name, GateSpec(every=Bounds(min_recovery=10)))
         before = contents(stored)
         done = again(stored)
         assert done.comparison.verdict is not None and not done.lost_gate and contents(stored) == before
@@ -207,7 +207,7 @@ class TestAnotherJudge:
         assert done.lines()[0] == f"{folder.name}: 16 answers graded again, same outcomes under another judge"
 
     def test_the_gates_word_is_dropped(self, stored: Path):
-        gate_run(stored.parent, stored.name, GateSpec(min_recovery=10))
+        gate_run(stored.parent, stored.name, GateSpec(every=Bounds(min_recovery=10)))
         done = again(stored, ("toy_sums", "number"))
         assert done.lost_gate and done.comparison.verdict is None and "evalcard gate" in done.lines()[-1]
         assert "Release gate" not in (stored / "README.md").read_text(encoding="utf-8")

@@ -60,3 +60,16 @@ def test_a_rescoring_is_a_second_command(make_case):
     assert (told.judges, told.changed) == ((("sums", judge),), (("arc", 2),))
     plain, _ = make_case()
     assert settings_of(plain, plain.models).rescored is None
+
+
+def test_a_row_that_stopped_early_does_not_say_that_all_items_were_asked(sequential_case):
+    run, comparison = sequential_case
+    assert [row_settings(run, row).selection for row in comparison.tasks] == [
+        f"{items} (in random order, until the gate was decided)" for items in ("200 of 1172", "120 of 120", "40 of 500")
+    ]
+    untold = run.model_copy(update={"sequential": []})
+    assert row_settings(untold, comparison.tasks[0]).selection == "all 1172"
+    part = [task.model_copy(update={"items_total": 3000, "selection": "seeded"}) for task in run.tasks]
+    assert row_settings(run.model_copy(update={"tasks": part}), comparison.tasks[0]).selection == (
+        "200 of 1172 (in random order, until the gate was decided); the set: 1172 of 3000 (seeded)"
+    )

@@ -86,9 +86,10 @@ def test_version():
         (["run", "--reuse", "nowhere"], "no such folder"),
         (["run", "--threads", "1000000"], "threads"),
         (["run", "nowhere.yaml"], "cannot read the spec"),
-        (["gate"], "--decide"),
-        (["gate", "--decide", "point"], "no complete run"),
-        (["gate", "--decide", "point", "--task", "gsm8k=much"], "no number"),
+        (["gate"], "no complete run"),
+        (["gate", "--decide", "perhaps"], "perhaps"),
+        (["gate", "--task", "gsm8k=much"], "no number"),
+        (["gate", "--junit", "nowhere/junit.xml"], "no folder"),
         (["card", "no-such-run"], "no run 'no-such-run'"),
     ],
 )

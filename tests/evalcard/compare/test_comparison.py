@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from evalcard.compare.comparison import compare_answers, compare_folder
+from evalcard.compare.comparison import compare_answers, compare_folder, compare_run
 from evalcard.errors import ComparisonRefused
-from evalcard.results.compared import Comparison
+from evalcard.results.compared import Comparison, DifferenceRecord, RecoveryRecord
 from evalcard.results.files import decode_record, encode_record
-from evalcard.results.records import RowRecord
+from evalcard.results.records import RowRecord, SequentialRecord
 from evalcard.results.store import RunFolder
 
 
@@ -170,6 +170,43 @@ def test_no_average_over_both_directions(case, flips):
     comparison = case.compare()
     assert comparison.averages == []
     assert comparison.tasks[1].compressed[0].recovery.value == pytest.approx(100 * 17 / 18)
+
+
+class TestStoppedEarly:
+    """What supposes a number of items that was fixed beforehand is left out; the sequence's ends stand instead."""
+
+    EARLY = SequentialRecord(
+        row="arc", limit=90.0, confidence=0.9, items=500, used=220, decision="FAIL", low=70.5, high=89.25
+    )
+
+    def compare(self, case, flips):
+        case.add("arc", *flips(220, 160, 28, 11)).add("words", *flips(90, 60, 1, 0))
+        other = self.EARLY.model_copy(update={"row": "words", "decision": None, "high": None})
+        run = case.run().model_copy(update={"sequential": [self.EARLY, other]})
+        return compare_run(run, case.verdicts, case.samples)
+
+    def test_a_row(self, case, flips):
+        comparison = self.compare(case, flips)
+        (score,), (other,) = (row.compressed for row in comparison.tasks)
+        assert score.sequential == self.EARLY and other.sequential.row == "words"
+        assert score.recovery == RecoveryRecord(value=100 * 143 / 160, low=70.5, high=89.25)
+        assert other.recovery == RecoveryRecord(value=100 * 59 / 60, low=70.5, high=None)
+        assert score.difference == DifferenceRecord(value=-17 / 220)
+        assert (score.mcnemar_p, score.paired) == (None, None)
+        assert (score.lost, score.gained, score.error_ratio) == (28, 11, pytest.approx(77 / 60))
+
+    def test_no_averages_and_the_confidence_of_the_test(self, case, flips):
+        comparison = self.compare(case, flips)
+        assert comparison.averages == [] and comparison.overall is None and comparison.confidence == 0.9
+        fixed = case.compare()
+        assert fixed.averages and fixed.confidence == 0.95
+        assert fixed.tasks[0].compressed[0].paired is not None
+
+    def test_without_a_recovery_there_are_no_ends(self, case, flips):
+        case.add("arc", *flips(220, 160, 28, 11), chance=0.8)
+        run = case.run().model_copy(update={"sequential": [self.EARLY]})
+        (score,) = compare_run(run, case.verdicts, case.samples).tasks[0].compressed
+        assert score.recovery is None and "chance" in score.reason and score.sequential == self.EARLY
 
 
 def test_a_folder_compares_like_its_parts(case, flips, tmp_path: Path):

@@ -1,9 +1,8 @@
-"""What the checks find, and how grave it is."""
+"""What one model's answers look like, and how grave that is."""
 
 import pytest
 
 from evalcard.gate.judge import GateSpec, judge
-from evalcard.results.records import RescoreRecord
 
 
 @pytest.mark.parametrize(("cut", "severity"), [(1, "note"), (4, "note"), (5, "warning"), (40, "warning")])
@@ -29,10 +28,14 @@ def test_cut_answers_that_are_right_are_only_noted(case, flips, told):
 @pytest.mark.parametrize(("unread", "severity"), [(4, None), (5, "note"), (19, "note"), (20, "warning")])
 def test_replies_without_an_answer(case, flips, told, unread, severity):
     case.add("gsm8k", *flips(100, 50, 0, 0))
-    verdicts = case.verdicts["base"]["gsm8k"]
-    verdicts[-unread:] = [v.model_copy(update={"outcome": "no_answer", "extracted": None}) for v in verdicts[-unread:]]
-    found = told(case.compare())
-    assert list(found) == ([f"{severity}: gsm8k, base"] if severity else [])
+    for slug in case.slugs:
+        verdicts = case.verdicts[slug]["gsm8k"]
+        verdicts[-unread:] = [
+            v.model_copy(update={"outcome": "no_answer", "extracted": None}) for v in verdicts[-unread:]
+        ]
+    said = f"No answer was found in {unread}.0 % ({unread} of 100) of replies."
+    expected = {f"{severity}: gsm8k, {slug}": said for slug in case.slugs} if severity else {}
+    assert told(case.compare()) == expected
 
 
 def stopped_early(case, slug, count):
@@ -86,15 +89,6 @@ def test_forty_cut_answers_keep_the_gate_from_passing(case, flips):
     assert any("40.0 % (40 of 100)" in reason for reason in verdict.reasons)
 
 
-def test_worked_examples_that_were_left_out(case, flips, told):
-    case.add("gsm8k", *flips(50, 30, 0, 0), num_fewshot=5)
-    for slug in case.slugs:
-        samples = case.samples[slug]["gsm8k"]
-        for item, shots in ((3, 4), (7, 2), (8, 4)):
-            samples[item] = samples[item].model_copy(update={"shots": shots})
-    assert told(case.compare()) == {"note: gsm8k": "6.0 % (3 of 50) of prompts hold 2 to 4 of 5 worked examples."}
-
-
 def test_findings_on_the_baseline_concern_all_models(case, flips):
     case.add("gsm8k", *flips(100, 50, 0, 0))
     for slug in case.slugs:
@@ -103,55 +97,59 @@ def test_findings_on_the_baseline_concern_all_models(case, flips):
     assert by_where == {"gsm8k, base": None, "gsm8k, small": "small"}
 
 
-def test_a_subset_is_named(case, flips, told):
-    case.add("gsm8k", *flips(200, 128, 0, 0), items_total=1319, selection="first 200")
-    assert told(case.compare()) == {"note: gsm8k": "A subset of 200 of 1319 items was evaluated (first 200)."}
+def changed(case, slug, task, count, **changes):
+    """The last answers of a model, said otherwise; ``outcome`` goes to the verdict, all else to the sample."""
+    outcome = changes.pop("outcome", None)
+    samples, verdicts = case.samples[slug][task], case.verdicts[slug][task]
+    samples[-count:] = [one.model_copy(update=changes) for one in samples[-count:]]
+    if outcome is not None:
+        verdicts[-count:] = [one.model_copy(update={"outcome": outcome}) for one in verdicts[-count:]]
 
 
-def test_a_subset_is_one_of_the_whole_row(case, flips, told):
-    """Tasks of which no item was drawn have left it."""
-    case.add("mmlu", *flips(200, 128, 0, 0), selection="seeded, 200 of the row's 14042")
-    case.rows[0] = case.rows[0].model_copy(update={"items_total": 14042})
-    (text,) = told(case.compare()).values()
-    assert text == "A subset of 200 of 14042 items was evaluated (seeded, 200 of the row's 14042)."
+@pytest.mark.parametrize(("count", "severity"), [(1, None), (2, "note"), (9, "note"), (10, "warning")])
+@pytest.mark.parametrize(
+    ("text", "said"), [(" \n", "are empty"), ("So 4. " + "Wait, let me check that again. " * 40, "end in a loop")]
+)
+def test_answers_that_say_nothing_or_the_same_without_end(case, flips, told, count, severity, text, said):
+    case.add("gsm8k", *flips(200, 100, 0, 0))
+    for slug in case.slugs:
+        changed(case, slug, "gsm8k", count, text=text)
+    share = f"{count / 2:.1f} % ({count} of 200)"
+    expected = {f"{severity}: gsm8k, {slug}": f"{share} of answers {said}." for slug in case.slugs} if severity else {}
+    assert told(case.compare()) == expected
 
 
-def test_a_tripled_error_rate_behind_a_recovery_of_99_percent(case, flips, told):
-    case.add("easy", *flips(1000, 995, 10, 0))
+def test_scored_and_failed_answers_are_not_empty(case, flips, told):
+    case.add("arc", *flips(50, 30, 0, 0)).add("gsm8k", *flips(50, 30, 0, 0))
+    for slug in case.slugs:
+        changed(case, slug, "arc", 50, text=None)
+        changed(case, slug, "gsm8k", 50, text="", finish="error", outcome="error")
+    assert not any("empty" in text for text in told(case.compare()).values())
+
+
+def test_failed_answers_name_the_layer(case, flips):
+    """fp16 overflow in one layer: never a plain low score."""
+    case.add("gsm8k", *flips(100, 50, 0, 0)).add("arc", *flips(100, 50, 0, 0))
+    changed(case, "small", "gsm8k", 3, finish="error", outcome="error")
+    changed(case, "small", "gsm8k", 1, fault="layer 12, mlp.down_proj: input not finite")
+    changed(case, "small", "arc", 1, finish="error", outcome="error")
+    changed(case, "base", "arc", 2, finish="error", outcome="error")
     comparison = case.compare()
-    assert f"{comparison.tasks[0].compressed[0].recovery.value:.1f}" == "99.0"
-    assert told(comparison) == {"note: easy, small": "The error rate grew from 0.50 % to 1.50 %, 3.0 times."}
+    blockers = {(one.model, one.row): one for one in comparison.health if one.severity == "blocker"}
+    layer = "layer 12, mlp.down_proj: input not finite"
+    assert {where: one.finding for where, one in blockers.items()} == {
+        (None, "arc"): "2.0 % (2 of 100) of answers failed.",
+        ("small", "gsm8k"): f"3.0 % (3 of 100) of answers failed: {layer}.",
+        ("small", "arc"): "1.0 % (1 of 100) of answers failed; of this model's other failures one was looked into: "
+        f"{layer}.",
+    }
+    assert "--dtype" in blockers["small", "gsm8k"].advice
+    assert judge(comparison, GateSpec()).exit_code == 4
 
 
-def test_a_model_beside_itself_is_noted(case, flips, told):
-    case.digests = {"base": "same", "small": "same"}
-    run = case.add("arc", *flips(10, 8, 0, 0)).run()
-    assert told(case.compare()) == {}  # the same weights under a scheme are another model
-    models = [model.model_copy(update={"scheme": None}) for model in run.models]
-    from evalcard.compare.comparison import compare_run
-
-    comparison = compare_run(run.model_copy(update={"models": models}), case.verdicts, case.samples)
-    assert list(told(comparison)) == ["note: small"]
-
-
-def test_blockers_come_first(case, flips):
-    case.add("gsm8k", *flips(100, 50, 0, 0), items_total=200, selection="first 100")
-    case.samples["small"]["gsm8k"][0] = case.samples["small"]["gsm8k"][0].model_copy(update={"finish": "error"})
-    case.verdicts["base"]["gsm8k"][50:80] = [
-        verdict.model_copy(update={"outcome": "no_answer"}) for verdict in case.verdicts["base"]["gsm8k"][50:80]
-    ]
-    assert [finding.severity for finding in case.compare().health] == ["blocker", "warning", "note"]
-
-
-def test_a_sound_comparison_has_no_findings(case, flips):
-    assert case.add("arc", *flips(100, 70, 3, 2), chance=0.25).compare().health == []
-
-
-def test_documents_that_changed_since_they_were_answered(case, flips, told):
-    from evalcard.compare.comparison import compare_run
-
-    case.add("arc", *flips(100, 70, 3, 2))
-    how = RescoreRecord(command=["evalcard", "rescore", "r"], judges={}, changed_items={"arc": [3, 7]})
-    comparison = compare_run(case.run().model_copy(update={"rescored": how}), case.verdicts, case.samples)
-    said = "The documents of 2 of 100 items changed after they were answered; what they say now is what counts."
-    assert told(comparison) == {"note: arc": said}
+def test_findings_name_row_and_model(case, flips):
+    case.add("gsm8k", *flips(100, 50, 0, 0))
+    for slug in case.slugs:
+        changed(case, slug, "gsm8k", 30, finish="length", outcome="truncated", text="")
+    found = {(one.row, one.model, one.where) for one in case.compare().health}
+    assert found == {("gsm8k", None, "gsm8k, base"), ("gsm8k", "small", "gsm8k, small")}

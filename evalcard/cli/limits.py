@@ -1,0 +1,96 @@
+"""Limits of the gate as flags: ``--task gsm8k=98`` and its like, merged with a gate file."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from evalcard.gate.spec import GateSpec
+    from evalcard.gate.verdict import Decide
+
+NamedLimit = tuple[str, float]
+
+
+class RowLimit(click.ParamType):
+    """``NAME=PERCENT``, split at the last ``=``, as a row's name may hold one."""
+
+    name = "limit"
+
+    def __init__(self, what: str = "ROW") -> None:
+        self._what = what
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return f"{self._what}=P"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> NamedLimit:
+        if isinstance(value, tuple):
+            return value
+        row, equals, text = str(value).rpartition("=")
+        form = f"Write {self._what}=PERCENT, such as {'gsm8k' if self._what == 'ROW' else 'maths'}=98."
+        if not equals or not row.strip():
+            self.fail(f"{value!r} names no {self._what.lower()}. {form}", param, ctx)
+        try:
+            return row.strip(), float(text)
+        except ValueError:
+            self.fail(f"{value!r}: {text!r} is no number. {form}", param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenLimits:
+    """What the flags of a gate say; None and () where they were not given."""
+
+    gate_file: Path | None
+    min_recovery: float | None
+    max_drop: float | None
+    tasks: tuple[NamedLimit, ...]
+    averages: tuple[NamedLimit, ...]
+    overall: float | None
+    scores: tuple[NamedLimit, ...]
+    confidence: float | None
+    decide: "Decide | None"
+
+    def resolve(self) -> "GateSpec":
+        """These limits over those of the gate file. Raises UserError for what is no limit, before anything is read."""
+        from evalcard.gate.gatefile import load_gate, merge
+        from evalcard.gate.spec import Bounds
+
+        self._check()
+        recoveries, scores = _by_name("--task", self.tasks), _by_name("--min-score", self.scores)
+        rows = {name: Bounds(recoveries.get(name), None, scores.get(name)) for name in recoveries | scores}
+        averages = {name: Bounds(limit) for name, limit in _by_name("--average", self.averages).items()}
+        return merge(
+            load_gate(self.gate_file) if self.gate_file is not None else None,
+            every=Bounds(self.min_recovery, self.max_drop),
+            tasks=rows,
+            averages=averages,
+            overall=Bounds(self.overall),
+            confidence=self.confidence,
+            decide=self.decide,
+        )
+
+    def _check(self) -> None:
+        from evalcard.errors import UserError
+
+        if self.confidence is not None and 50 < self.confidence < 100:
+            raise UserError(f"--confidence is a fraction, got {self.confidence:g}; write {self.confidence / 100:g}.")
+        named = {"--task": self.tasks, "--average": self.averages, "--min-score": self.scores}
+        percents = [("--min-recovery", self.min_recovery), ("--overall", self.overall)]
+        percents += [(f"{flag} {name}", limit) for flag, limits in named.items() for name, limit in limits]
+        for flag, limit in percents:
+            # As a percentage it would let everything pass.
+            if limit is not None and 0 < limit <= 1:
+                raise UserError(f"{flag} is in percent, got {limit:g}; write {round(100 * limit, 6):g}.")
+
+
+def _by_name(flag: str, limits: Iterable[NamedLimit]) -> dict[str, float]:
+    from evalcard.errors import UserError
+
+    found: dict[str, float] = {}
+    for name, limit in limits:
+        if found.setdefault(name, limit) != limit and not math.isnan(limit):
+            raise UserError(f"{flag} {name} is given twice, as {found[name]:g} and {limit:g}; give one limit.")
+    return found
