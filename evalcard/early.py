@@ -31,11 +31,25 @@ def check_sequential(spec: RunSpec, gate: GateSpec | None, prepared: "Prepared")
             "a sequential run stops as soon as its gate is decided, and no limit is given. Give one with "
             "--min-recovery or --gate-file, or leave out --sequential."
         )
+    _check_items(spec)
     _check_limits(gate, prepared.rows)
     tasks = {task.name: task.record for task in prepared.tasks}
     _check_shared(prepared.rows)
     for row in prepared.rows:
         _check_row(row, [tasks[name] for name in row.tasks])
+
+
+def _check_items(spec: RunSpec) -> None:
+    """A subset would be taken for the whole: once it is used up the decision would be exact, and say nothing of the
+    items that were left out."""
+    given = {"--limit": spec.limit, "--limit-per-subtask": spec.limit_per_subtask}
+    for flag, number in given.items():
+        if number is not None:
+            raise UserError(
+                f"a sequential run is about the whole task and stops by itself, and {flag} {number:g} would make it "
+                f"one of some items only. Leave out {flag}: it is seldom that all items are used; or leave out "
+                "--sequential, for an interval that is about the task behind these items."
+            )
 
 
 def _check_limits(gate: GateSpec, rows: tuple[RowRecord, ...]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evalcard.card.limits import wanted
 from evalcard.errors import UserError
 from evalcard.forecast import Average, averages_of
 from evalcard.gate.spec import Bounds, GateSpec
@@ -87,10 +88,10 @@ def gate_summary(gate: GateSpec, rows: Sequence[RowRecord]) -> dict[str, Any]:
 
 
 def gate_in_words(gate: GateSpec) -> str:
-    """Its limits, each once: ``min_recovery 99 on every row, 98 on gsm8k, at 95 %``."""
+    """Its limits, each once: ``recovery >= 99 % on every row, decided at 95 % confidence``."""
     bounds = [("every row", gate.every), *gate.tasks.items()]
     bounds += [(f"the average of {name}", one) for name, one in gate.averages.items()]
     bounds += [("the overall average", gate.overall)]
-    asked = [f"{kind} {limit:g} on {name}" for name, one in bounds for kind, limit in one]
-    how = f"at {100 * gate.confidence:g} %" if gate.decide == "interval" else "by the measured value itself"
-    return f"{', '.join(asked)}, {how}"
+    asked = [f"{wanted(kind, limit)} on {name}" for name, one in bounds for kind, limit in one]
+    how = f"at {100 * gate.confidence:g} % confidence" if gate.decide == "interval" else "by the measured value itself"
+    return f"{', '.join(asked)}, decided {how}"

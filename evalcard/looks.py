@@ -157,7 +157,7 @@ def _narrowed_task(task: PreparedTask, row: RowTest, used: set[Place]) -> Prepar
     positions = [position for position in task.positions if (task.name, ids[position]) in used]
     if len(positions) == len(task.positions):
         return task
-    before = "" if record.selection == "all" else f"{record.selection}, then "
-    text = f"{before}seeded order, stopped after {len(row.used)} of {row.num_items}"
+    assert record.selection == "all", (record.name, record.selection)
+    text = f"seeded order, stopped after {len(row.used)} of {row.num_items}"
     found = {"items_selected": len(positions), "item_ids": [ids[one] for one in positions], "selection": text}
     return replace(task, record=record.model_copy(update=found), positions=positions)

@@ -11,6 +11,7 @@ from evalcard.gate.verdict import Kind, Scope
 _FEW_ROWS = 3
 _FEW_WARNINGS = 3
 _FEW_PLACES = 4
+_FEW_NAMED = 3
 _WIDTH = 80
 _PLACES: dict[Scope, str] = {"task": "{}", "average": "the average of {}", "overall": "the overall average"}
 KINDS: dict[Kind, str] = {"min_recovery": "recovery", "max_drop": "drop", "min_score": "score"}
@@ -38,8 +39,8 @@ def start_lines(forecasts: Sequence[RowForecast], confidence: float) -> list[str
 
 
 def warnings(forecasts: Sequence[RowForecast]) -> list[str]:
-    """Limits that are finer than the items can show: those that are alike together; of many different ones the one that
-    asks for the most items."""
+    """Limits that are finer than the items can show: those that are alike together; of many different ones where the
+    first are, and the one that asks for the most items."""
     alike: dict[tuple[object, ...], list[tuple[RowForecast, AskedLimit]]] = {}
     for one in forecasts:
         for asked in (asked for asked in one.asked if asked.is_too_fine):
@@ -49,7 +50,9 @@ def warnings(forecasts: Sequence[RowForecast]) -> list[str]:
     found = [pair for group in alike.values() for pair in group]
     worst = max(found, key=lambda pair: pair[1].items or math.inf)
     total = sum(len(one.asked) for one in forecasts)
-    return [f"warning: {len(found)} of {total} limits are finer than the items can show; {_too_fine([worst])}"]
+    where = _places([one for one, _ in found], _FEW_NAMED)
+    said = f"{len(found)} of {total} limits are finer than the items can show ({where})"
+    return [f"warning: {said}; {_too_fine([worst])}"]
 
 
 def wrapped(line: str) -> list[str]:
@@ -99,11 +102,16 @@ def _basis(one: RowForecast) -> str:
 def _too_fine(group: Sequence[tuple[RowForecast, AskedLimit]]) -> str:
     """Of limits with the same figures."""
     first, asked = group[0]
-    named = [_PLACES[one.scope].format(one.name) for one, _ in group]
-    more = f" and {len(named) - _FEW_PLACES} more" if len(named) > _FEW_PLACES else ""
-    places = ", ".join(named[:_FEW_PLACES]) + more
+    places = _places([one for one, _ in group], _FEW_PLACES)
     each = " each" if len(group) > 1 else ""
     return f"the limit {_asked(asked)} on {places} is finer than {first.items} items{each} {_more_than(asked)}"
+
+
+def _places(forecasts: Sequence[RowForecast], most: int) -> str:
+    """The first of them by name, the others counted."""
+    named = list(dict.fromkeys(_PLACES[one.scope].format(one.name) for one in forecasts))
+    more = f" and {len(named) - most} more" if len(named) > most else ""
+    return ", ".join(named[:most]) + more
 
 
 def _more_than(asked: AskedLimit) -> str:

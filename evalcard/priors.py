@@ -1,6 +1,7 @@
 """What stored runs tell of rows that are about to be run: the baseline's score, and how many items flip.
 
-Light and forgiving: a record that is damaged, or of a newer evalcard, is as if it were not there.
+Light and forgiving: a record that is damaged, or of a newer evalcard, is as if it were not there, and so is a figure
+that cannot be what it is said to be.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,11 @@ from evalcard.results.compared import ComparedRow, Comparison, CompressedScore
 from evalcard.results.records import ModelRecord, RowRecord, RunRecord, TaskRecord
 from evalcard.results.runs import run_folders
 from evalcard.results.store import RUN_FILE, RunFolder
+
+_UNREADABLE = (UserError, RecursionError)
+"""The latter is what JSON of too many brackets makes of its reader."""
+_ROUNDING = 1e-9
+"""Relative, of sums of graded scores."""
 
 
 class Known(NamedTuple):
@@ -78,10 +84,11 @@ def find_priors(
             (_weigh(one.run, there.n, row, now), one.run, there)
             for one, comparison in compared
             for there in comparison.tasks
-            if there.task == row.name and _is_same_row(one.run, row, now)
+            if there.task == row.name and there.n >= 1 and _is_same_row(one.run, row, now)
         ]
         found.sort(key=lambda one: one[0], reverse=True)
-        score = Known(found[0][2].baseline.score, found[0][1].name) if found else _graded(stored, row, now)
+        scores = (Known(there.baseline.score, run.name) for _, run, there in found if _is_share(there.baseline.score))
+        score = next(scores, None) or _graded(stored, row, now)
         priors[row.name] = Prior(score, _largest([(run, there) for _, run, there in found], sought))
     return priors
 
@@ -93,7 +100,7 @@ def _same_baseline(roots: Iterable[Path], digest: str) -> Iterator[_Stored]:
         for folder in _folders(root.expanduser()):
             try:
                 run = folder.read_run()
-            except UserError:
+            except _UNREADABLE:
                 continue
             baseline = next((model for model in run.models if model.role == "baseline"), None)
             if baseline is not None and baseline.weights_digest == digest:
@@ -113,8 +120,13 @@ def _folders(root: Path) -> Iterator[RunFolder]:
 def _comparison(folder: RunFolder) -> Comparison | None:
     try:
         return folder.read_comparison()
-    except UserError:
+    except _UNREADABLE:
         return None
+
+
+def _is_share(value: float) -> bool:
+    """Not so for NaN, either."""
+    return 0 <= value <= 1
 
 
 def _is_same_row(run: RunRecord, row: RowRecord, now: Mapping[str, TaskRecord]) -> bool:
@@ -167,10 +179,16 @@ def _flip_rate(row: ComparedRow, score: CompressedScore) -> float | None:
     worth, as none among few items is not none at all."""
     paired = score.paired
     if paired is not None and paired.lost is not None and paired.gained is not None:
-        return min(max(paired.lost + paired.gained, 1.0) / paired.n, 1.0)
+        return _rate_of(paired.lost, paired.gained, paired.n)
     if score.lost is None or score.gained is None or score.pass_at:
         return None
-    return min(max(score.lost + score.gained, 1) / row.n, 1.0)
+    return _rate_of(score.lost, score.gained, row.n)
+
+
+def _rate_of(lost: float, gained: float, n: int) -> float | None:
+    """None for what no items come to."""
+    is_possible = n >= 1 and lost >= 0 and gained >= 0 and lost + gained <= n * (1 + _ROUNDING)
+    return min(max(lost + gained, 1.0) / n, 1.0) if is_possible else None
 
 
 def _graded(stored: Sequence[_Stored], row: RowRecord, now: Mapping[str, TaskRecord]) -> Known | None:
@@ -179,22 +197,25 @@ def _graded(stored: Sequence[_Stored], row: RowRecord, now: Mapping[str, TaskRec
         if _is_same_row(one.run, row, now):
             values = [_values(one, now[name]) for name in row.tasks]
             score = score_row(row.rule, [each for each in values if each]) if all(values) else None
-            if score is not None:
+            if score is not None and 0 <= score.score <= 1:
                 return Known(float(score.score), one.run.name)
     return None
 
 
 def _values(stored: _Stored, task: TaskRecord) -> Values:
-    """Empty where the task was not graded there, or its verdicts are damaged."""
+    """Empty where the task was not graded there, its verdicts are damaged, or they are no shares."""
     if not stored.folder.has_verdicts(stored.baseline.slug, task.name):
         return {}
     try:
         verdicts = stored.folder.read_verdicts(stored.baseline.slug, task.name)
-    except UserError:
+    except _UNREADABLE:
         return {}
-    return {
-        (verdict.item_id, verdict.repeat): Fraction(score.value)
+    scores = {
+        (verdict.item_id, verdict.repeat): score.value
         for verdict in verdicts
         for score in verdict.scores
         if (score.metric, score.filter) == (task.metric, task.filter) and score.value is not None
     }
+    if not all(map(_is_share, scores.values())):
+        return {}
+    return {address: Fraction(value) for address, value in scores.items()}

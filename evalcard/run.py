@@ -70,9 +70,9 @@ def run_plan(plan: Plan, progress: Progress, command: Sequence[str]) -> Outcome:
         return _finish(folder, state, plan.gate)
 
 
-def gate_run(out: Path, which: str, limits: GateSpec) -> GateVerdict:
-    """Judge a stored run and show the verdict on its cards."""
-    verdict = judge_run(out, which, limits)
+def gate_run(out: Path, which: str, limits: GateSpec, limits_from: str | None = None) -> GateVerdict:
+    """Judge a stored run and show the verdict on its cards. ``limits_from``: see ``GateVerdict``."""
+    verdict = judge_run(out, which, limits, limits_from)
     folder = find_run(out, which)
     write_cards(folder, folder.read_run(), folder.read_comparison())
     return verdict

@@ -14,6 +14,7 @@ from evalcard.results.records import ModelRecord, RunRecord
 from evalcard.results.references import Reference, locate, pick, spellings
 from evalcard.results.store import RunFolder
 from evalcard.results.stored import StoredModel
+from evalcard.unfinished import asked_for_compressed, lacking, read_unfinished, unfinished_models
 
 __all__ = ["SideBySide", "compare_results", "compare_stored", "load_stored"]
 
@@ -35,6 +36,16 @@ class SideBySide:
 
 
 @dataclass(frozen=True)
+class _Means:
+    """How answers are read that a run which did not end has not graded; its own verdicts need none of it."""
+
+    common_items: bool = False
+    """Whether such answers are wanted."""
+    data_root: str | None = None
+    trust_task_code: bool = False
+
+
+@dataclass(frozen=True)
 class _Loaded:
     model: StoredModel
     run: RunRecord | None
@@ -48,21 +59,29 @@ def load_stored(out: Path, which: str, role: Role = "compressed") -> StoredModel
     end in ``:MODEL`` (a slug, scheme or name). A result with one model needs no name. Raises UserError where nothing is
     there, something is damaged, or several models could be meant.
     """
-    return _load(locate(out, which), role).model
+    return _load(locate(out, which), role, _Means()).model
 
 
 def compare_results(
-    out: Path, first: str, second: str | None = None, *, rows: Sequence[str] = (), common_items: bool = False
+    out: Path,
+    first: str,
+    second: str | None = None,
+    *,
+    rows: Sequence[str] = (),
+    common_items: bool = False,
+    data_root: str | None = None,
+    trust_task_code: bool = False,
 ) -> SideBySide:
     """Compare two stored results, or a run's compressed models with its own baseline where there is no second.
 
-    rows: those to compare; all where it is empty. Raises UserError for what is not there, and ComparisonRefused for
-    results that do not match (evalcard.compare.alike).
+    rows: those to compare; all where it is empty. data_root, trust_task_code: for the documents of a run that did not
+    end, whose answers are graded here where common_items are compared. Raises UserError for what is not there, and
+    ComparisonRefused for results that do not match (evalcard.compare.alike).
     """
-    one = locate(out, first)
+    one, means = locate(out, first), _Means(common_items, data_root, trust_task_code)
     if second is None:
-        return _compare_own(one, rows, common_items)
-    baseline, compressed = _load(one, "baseline"), _load(locate(out, second), "compressed")
+        return _compare_own(one, rows, means)
+    baseline, compressed = _load(one, "baseline", means), _load(locate(out, second), "compressed", means)
     return _compare_two(baseline, compressed, rows, common_items)
 
 
@@ -84,7 +103,7 @@ def _stopped(run: RunRecord, sources: Sequence[RunRecord]) -> Iterator[Finding]:
         yield Finding(finding=text, severity="warning", where=name, advice=_STOPPED, model=slug, row=name)
 
 
-def _compare_own(reference: Reference, rows: Sequence[str], common_items: bool) -> SideBySide:
+def _compare_own(reference: Reference, rows: Sequence[str], means: _Means) -> SideBySide:
     """A run as it was compared when it ended, its models narrowed to the one that was asked for."""
     if reference.folder is None:
         raise UserError(
@@ -92,19 +111,18 @@ def _compare_own(reference: Reference, rows: Sequence[str], common_items: bool) 
             "evalcard compare BASELINE COMPRESSED."
         )
     run = reference.folder.read_run()
-    compressed = [model for model in run.models if model.role == "compressed"]
-    if not compressed:
-        raise UserError(
-            f"the run {run.name} has no compressed model with complete answers. Name another result to compare its "
-            "baseline with: evalcard compare BASELINE COMPRESSED."
-        )
+    compressed = [model for model in _models(reference.folder, run, means) if model.role == "compressed"]
+    if not compressed or not run.models:
+        raise UserError(f"the run {run.name} has no {lacking(run, common_items=means.common_items)}")
     if reference.model is not None:
         compressed = [pick(reference, compressed)]
-    baseline, *others = [_Loaded(_read(reference.folder, run, model), run) for model in (run.models[0], *compressed)]
-    if common_items:
+    baseline, *others = [
+        _Loaded(_read(reference.folder, run, model, means), run) for model in (run.models[0], *compressed)
+    ]
+    if means.common_items:
         if len(others) > 1:
             raise UserError(f"--common-items compares two models. {spellings(reference, compressed)}")
-        return _compare_two(baseline, others[0], rows, common_items)
+        return _compare_two(baseline, others[0], rows, means.common_items)
     if run.finished is None:
         raise ComparisonRefused(
             f"the run {run.name} is incomplete. Give its `evalcard run` command again, or compare what both models "
@@ -135,20 +153,35 @@ def _with_rows(model: StoredModel, rows: Sequence[str]) -> StoredModel:
     """Raises UserError for a row that is not there."""
     names = [row.name for row in model.rows]
     missing = [name for name in rows if name not in names]
+    if missing and missing[0] in model.left_out:
+        why = model.left_out[missing[0]].why
+        raise UserError(f"--task {missing[0]}: {title(model)} has results of it that cannot be compared: {why}.")
     if missing:
         raise UserError(f"--task {missing[0]}: {title(model)} has no such row. Its rows are: {', '.join(names)}.")
-    return replace(model, rows=tuple(row for row in model.rows if row.name in rows)) if rows else model
+    # What was not asked for is no reason to doubt what was.
+    return replace(model, rows=tuple(row for row in model.rows if row.name in rows), left_out={}) if rows else model
 
 
-def _load(reference: Reference, role: Role) -> _Loaded:
+def _load(reference: Reference, role: Role, means: _Means) -> _Loaded:
     if reference.folder is None:
         return _Loaded(_imported(reference), None)
     run = reference.folder.read_run()
+    models = _models(reference.folder, run, means)
     if reference.model is not None:
-        chosen = pick(reference, run.models)
+        chosen = pick(reference, models)
     else:
-        chosen = _only(reference, [model for model in run.models if model.role == role] or run.models)
-    return _Loaded(_read(reference.folder, run, chosen), run)
+        meant = [model for model in models if model.role == role]
+        if not meant and models and role == "compressed" and asked_for_compressed(run):
+            # The baseline alone would be taken for the compressed model, which then lost nothing.
+            which = "answers of a compressed model" if means.common_items else "compressed model with complete answers"
+            raise UserError(f"{reference.given} has no {which}, as the run did not end. {spellings(reference, models)}")
+        chosen = _only(reference, meant or models)
+    return _Loaded(_read(reference.folder, run, chosen, means), run)
+
+
+def _models(folder: RunFolder, run: RunRecord, means: _Means) -> list[ModelRecord]:
+    """Those with complete answers, and those with some where common items are compared."""
+    return [*run.models, *(unfinished_models(folder, run) if means.common_items else ())]
 
 
 def _only(reference: Reference, models: Sequence[ModelRecord]) -> ModelRecord:
@@ -167,8 +200,10 @@ def _imported(reference: Reference) -> StoredModel:
     return next(one for one in found if one.model is only)
 
 
-def _read(folder: RunFolder, run: RunRecord, model: ModelRecord) -> StoredModel:
+def _read(folder: RunFolder, run: RunRecord, model: ModelRecord, means: _Means) -> StoredModel:
     """One model of a run, each of its files read once."""
+    if model not in run.models:
+        return read_unfinished(folder, run, model, means.data_root, means.trust_task_code)
     graded = [task for task in run.tasks if folder.has_verdicts(model.slug, task.name)]
     return StoredModel(
         origin=f"{run.name}:{model.slug}",

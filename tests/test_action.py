@@ -175,20 +175,26 @@ def test_install(job: Job, inputs: dict[str, str], expected: list[str]):
 
 
 @needs_bash
-def test_inputs_become_arguments_word_for_word(job: Job):
+@pytest.mark.parametrize(
+    ("given", "before", "after"),
+    [({"limit": "500"}, ["--limit", "500"], []), ({"sequential": "true"}, [], ["--sequential"])],
+    ids=["limit", "sequential"],
+)
+def test_inputs_become_arguments_word_for_word(job: Job, given: dict[str, str], before: list[str], after: list[str]):
     told = job.folder / "told.json"
     code = "import json, sys; json.dump(sys.argv[2:], open(sys.argv[1], 'w'))"
     job.program("evalcard", f'exec "{sys.executable}" -c "{code}" "{told}" "$@"')
     hostile = '$(touch hacked) `touch hacked` "; touch hacked #'
     done = job.step(
         "Evaluate and compare", baseline=hostile, compressed=f"\n  org/a b:w8a8 \n{hostile}\n\n", tasks="gsm8k,mmlu",
-        limit="500", confidence="0.9", sequential="true", gate_file="my gate.yaml",
-        extra_args="--seed 7\n  --system 'be brief; $(touch hacked)'", results="the results",
+        confidence="0.9", gate_file="my gate.yaml", **given,
+        extra_args="--seed 7\n  --system 'be brief;\n$(touch hacked)' ''", results="the results",
     )  # fmt: skip
     assert json.loads(told.read_text()) == [
         "run", "--out", "the results", "--baseline", hostile, "--compressed", "org/a b:w8a8", "--compressed", hostile,
-        "--tasks", "gsm8k,mmlu", "--limit", "500", "--gate-file", "my gate.yaml", "--confidence", "0.9", "--sequential",
-        "--seed", "7", "--system", "be brief; $(touch hacked)",
+        "--tasks", "gsm8k,mmlu", *before, "--gate-file", "my gate.yaml",
+        "--confidence", "0.9", *after,
+        "--seed", "7", "--system", "be brief;\n$(touch hacked)", "",
     ]  # fmt: skip
     assert not (job.folder / "hacked").exists()
     # The stand-in left no run, and a run of the cache must not be taken for it.
@@ -253,7 +259,7 @@ def test_a_run_that_cannot_be_judged(evaluated: Any, tmp_path: Path):
     path = job.folder / outputs["run"] / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"finished": None}))
     done = job.step("Judge", outputs)
-    assert done.returncode == 4 and "incomplete" in done.stderr
+    assert done.returncode == 4 and "incomplete" in done.stdout
     assert job.outputs == {"exit-code": "4", "outcome": "CANNOT_JUDGE"}
 
 

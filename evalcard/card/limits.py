@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from evalcard.card import numbers
 from evalcard.card.paths import without_paths
 from evalcard.gate.measure import reaches
-from evalcard.gate.verdict import GateVerdict, Kind, LimitVerdict, ModelVerdict, Outcome, Scope
+from evalcard.gate.verdict import GateVerdict, Kind, LimitVerdict, ModelVerdict, Scope
 
 _MOST_DECIMALS = 12
 _PLACES: dict[Scope, str] = {"task": "{name}", "average": "average of {name}", "overall": "overall average"}
@@ -16,7 +16,6 @@ _WANTED: dict[Kind, str] = {
     "min_score": "score >= {limit} %",
 }
 _SIGNS: dict[Kind, str] = {"min_recovery": ">=", "max_drop": "<=", "min_score": ">="}
-_SAID_BY_FIGURES: tuple[Outcome, ...] = ("PASS", "FAIL")
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML 1.0 document may hold, lone surrogates (which UTF-8 cannot hold either) and other control characters."""
 
@@ -43,7 +42,7 @@ def limit_view(limit: LimitVerdict) -> LimitView:
     unit = "" if limit.kind == "max_drop" else " %"
     return LimitView(
         place=place_of(limit),
-        wanted=_WANTED[limit.kind].format(limit=f"{limit.limit:.12g}", s="" if limit.limit == 1 else "s"),
+        wanted=wanted(limit.kind, limit.limit),
         rule=f"{limit.kind} {_SIGNS[limit.kind]} {limit.limit:.12g}",
         measured=numbers.DASH if limit.value is None else f"{beside(limit.kind, limit.value, limit.limit)}{unit}",
         interval=_interval(limit),
@@ -52,13 +51,18 @@ def limit_view(limit: LimitVerdict) -> LimitView:
     )
 
 
+def wanted(kind: Kind, limit: float) -> str:
+    """``recovery >= 97 %``."""
+    return _WANTED[kind].format(limit=f"{limit:.12g}", s="" if limit == 1 else "s")
+
+
 def place_of(limit: LimitVerdict) -> str:
     """The row, or which average."""
     return _PLACES[limit.scope].format(name=limit.name)
 
 
 def reasons_beside_figures(verdict: GateVerdict) -> list[str]:
-    """What a table of limits does not say: why a limit was not decided, and findings that bear on the outcome.
+    """What a table of limits does not say: why a limit did not pass, and findings that bear on the outcome.
 
     Models that share a limit's reason share a line, as what is wrong is most often their baseline.
     """
@@ -67,10 +71,30 @@ def reasons_beside_figures(verdict: GateVerdict) -> list[str]:
     sharing: dict[tuple[str, str], list[str]] = {}
     for model in verdict.models:
         for limit in model.limits:
-            if limit.outcome not in _SAID_BY_FIGURES:
-                sharing.setdefault((place_of(limit), limit.reason), []).append(model.model)
+            if limit.outcome != "PASS":
+                sharing.setdefault((place_of(limit), _why(limit, verdict)), []).append(model.model)
     lines = [f"{place}, {', '.join(dict.fromkeys(models))}: {ended(text)}" for (place, text), models in sharing.items()]
     return list(dict.fromkeys([*lines, *(reason for model in verdict.models for reason in model.reasons)]))
+
+
+def has_failed(verdict: GateVerdict) -> bool:
+    """Whether a limit was missed, so that there are answers to look at."""
+    return any(limit.outcome == "FAIL" for model in verdict.models for limit in model.limits)
+
+
+def _why(limit: LimitVerdict, verdict: GateVerdict) -> str:
+    """The limit's reason; of a failure also that it is more than a bad measurement."""
+    best = limit.low if limit.kind == "max_drop" else limit.high
+    is_whole = verdict.decide == "interval" and best is not None and not reaches(limit.kind, best, limit.limit)
+    if limit.outcome != "FAIL" or not is_whole:
+        return limit.reason
+    return f"{limit.reason.removesuffix('.')}: its whole interval is"
+
+
+def reasons_held_back(verdict: GateVerdict) -> list[str]:
+    """What decided beside the limits, each once, where a model's outcome is that of none of its limits."""
+    held_back = [model for model in verdict.models if decided_by_no_limit(model)]
+    return list(dict.fromkeys(reason for model in held_back for reason in model.reasons))
 
 
 def decided_by_no_limit(model: ModelVerdict) -> str | None:
@@ -98,7 +122,7 @@ def spelled(outcome: str) -> str:
 def beside(kind: Kind, value: float, limit: float) -> str:
     """The value with two decimals, or with so many that rounding does not take it to the limit's other side."""
     for decimals in range(numbers.DECIMALS, _MOST_DECIMALS):
-        text = f"{value:.{decimals}f}"
+        text = numbers.fixed(value, decimals)
         if reaches(kind, float(text), limit) == reaches(kind, value, limit):
             return text
     return repr(value)

@@ -6,8 +6,14 @@ DECIMALS = 2
 _SMALLEST_P = 0.001
 
 
+def fixed(value: float, decimals: int = DECIMALS) -> str:
+    """With so many decimals; what rounds to nothing has no sign."""
+    text = f"{value:.{decimals}f}"
+    return text if float(text) else text.removeprefix("-")
+
+
 def in_percent(fraction: float) -> str:
-    return f"{100 * fraction:.{DECIMALS}f}"
+    return fixed(100 * fraction)
 
 
 def score(value: float, stderr: float | None, as_percent: bool) -> str:
@@ -16,20 +22,20 @@ def score(value: float, stderr: float | None, as_percent: bool) -> str:
     Where all items score alike the estimate of the error is 0, which says nothing; it is left out.
     """
     scale = 100 if as_percent else 1
-    text = f"{scale * value:.{DECIMALS}f}"
+    text = fixed(scale * value)
     return text if not stderr else f"{text} ± {scale * stderr:.{DECIMALS}f}"
 
 
 def recovery(value: float | None) -> str:
-    return DASH if value is None else f"{value:.{DECIMALS}f} %"
+    return DASH if value is None else f"{fixed(value)} %"
 
 
 def interval(low: float | None, high: float | None) -> str:
     """``[95.98, 99.87]``, in percent; without an upper end ``[95.98, ∞)``, and nothing where none was taken."""
     if low is None:
         return ""
-    end = "∞)" if high is None else f"{high:.{DECIMALS}f}]"
-    return f"[{low:.{DECIMALS}f}, {end}"
+    end = "∞)" if high is None else f"{fixed(high)}]"
+    return f"[{fixed(low)}, {end}"
 
 
 def difference(value: float, as_percent: bool) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from evalcard.card.limits import LimitView, limit_view, place_of
 from evalcard.card.paths import without_paths
 from evalcard.gate.verdict import Decide, GateVerdict, LimitVerdict, ModelVerdict, Outcome
+from evalcard.gate.wording import would_show
 from evalcard.results.compared import Comparison
 
 
@@ -15,7 +16,7 @@ class LimitLine:
     limit: LimitView
     outcome: Outcome
     more_items: str | None
-    """About how many more items would decide, where that can be said."""
+    """About how many more items would show it on which side of the limit, where that can be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,14 @@ def gate_view(comparison: Comparison, slug: str) -> GateView | None:
         confidence=f"{100 * verdict.confidence:g}",
         limits=tuple(map(_line, model.limits)),
         reasons=tuple(dict.fromkeys(map(without_paths, (*told, *model.reasons)))),
-        notes=tuple(map(without_paths, verdict.notes)),
+        notes=tuple(map(without_paths, verdict.notes_for(slug))),
     )
 
 
 def _line(limit: LimitVerdict) -> LimitLine:
-    more = None if limit.more_items is None else f"{limit.more_items:,}"
+    if limit.more_items is None or limit.value is None:
+        return LimitLine(limit_view(limit), limit.outcome, None)
+    more = would_show(limit.kind, limit.value, limit.limit, limit.more_items)
     return LimitLine(limit_view(limit), limit.outcome, more)
 
 

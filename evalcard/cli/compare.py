@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from evalcard.gate.spec import GateSpec
     from evalcard.gate.verdict import GateVerdict
     from evalcard.results.compared import Comparison
+    from evalcard.results.stored import StoredModel
     from evalcard.stored import SideBySide
 
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--confidence",
-    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+    type=float,
     metavar="C",
     help="Of every interval, and of the verdict (default 0.95, or the gate file's).",
 )
@@ -71,13 +72,16 @@ def command(
     Exit code 4: the two do not match (other items, prompts or decoding). With a limit, that of the verdict:
     0 passed, 1 failed, 3 inconclusive, 4 cannot be judged.
     """
+    from evalcard.cli.latest import warn_of_newer
     from evalcard.compare.confidence import at_confidence
     from evalcard.flipped import flips_of, with_questions
     from evalcard.results.files import finite
     from evalcard.stored import compare_results
 
+    _check(min_recovery, confidence)
     gate = _gate(gate_file, min_recovery, confidence)
-    found = compare_results(out, first, second, rows=rows, common_items=common_items)
+    found = compare_results(out, first, second, rows=rows, common_items=common_items, **tasks)
+    warn_of_newer(out, (first, second), "compared")
     comparison = at_confidence(found.comparison, gate.confidence if gate else confidence or found.comparison.confidence)
     verdict = _judge(found, comparison, gate) if gate else None
     flips: FlipsByRow = {}
@@ -90,8 +94,18 @@ def command(
         _print(found, comparison)
         _print_flips(found, comparison, flips, missing, full)
         if verdict:
-            _print_verdict(verdict)
+            _print_verdict(verdict, found)
     return verdict.exit_code if verdict else 0
+
+
+def _check(min_recovery: float | None, confidence: float | None) -> None:
+    from evalcard.errors import UserError
+    from evalcard.percent import confidence_fault, percent_fault
+
+    if min_recovery is not None and (fault := percent_fault(min_recovery)):
+        raise UserError(f"--min-recovery {fault}.")
+    if confidence is not None and (fault := confidence_fault(confidence)):
+        raise UserError(f"--confidence {fault}.")
 
 
 def _gate(file: Path | None, min_recovery: float | None, confidence: float | None) -> "GateSpec | None":
@@ -138,9 +152,15 @@ def _print(found: "SideBySide", comparison: "Comparison") -> None:
     from evalcard.cli.tables import print_comparison
 
     echo(fact("baseline", found.baseline.origin))
-    echo(line for model in found.compressed for line in fact("compressed", model.origin))
+    echo(line for model in found.compressed for line in fact("compressed", _introduced(model)))
     click.echo()
     print_comparison(found.run, comparison)
+
+
+def _introduced(model: "StoredModel") -> str:
+    """Where it comes from, and what it is called below where that says something else."""
+    slug = model.model.slug
+    return model.origin if model.origin.endswith(f":{slug}") else f"{slug}: {model.origin}"
 
 
 def _print_flips(
@@ -148,8 +168,9 @@ def _print_flips(
 ) -> None:
     """The counts of every row, then the flips that were asked for."""
     from evalcard.cli.flips import echo, flip_lines, not_shown, print_counts
+    from evalcard.cli.layout import model_labels
 
-    labels = {model.slug: model.scheme or model.name for model in found.run.models}
+    labels = model_labels(found.run.models)
     click.echo()
     print_counts(found.run, comparison)
     echo(not_shown(missing))
@@ -159,8 +180,8 @@ def _print_flips(
             echo(flip_lines(flip, full, labels[slug] if len(found.compressed) > 1 else None))
 
 
-def _print_verdict(verdict: "GateVerdict") -> None:
+def _print_verdict(verdict: "GateVerdict", found: "SideBySide") -> None:
     from evalcard.cli.verdict import print_verdict
 
     click.echo()
-    print_verdict(verdict)
+    print_verdict(verdict, found.run.models)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from evalcard.card import numbers
 from evalcard.card.tables import is_percent
-from evalcard.cli.layout import plain_table, print_table
+from evalcard.cli.layout import model_labels, plain_table, print_table
 from evalcard.cli.lines import WIDTH, cut, fact, num_tokens, visible
 from evalcard.compare.flips import Flip, Reply
 from evalcard.results.compared import Comparison, CompressedScore
@@ -44,7 +44,7 @@ def print_counts(run: RunRecord, comparison: Comparison, console: Console | None
     for head in ("Lost", "Gained", "p"):
         table.add_column(head, justify="right")
     table.add_column(Text(f"Difference, points\n[{100 * comparison.confidence:g} % interval]"), justify="right")
-    labels = {model.slug: model.scheme or model.name for model in run.models}
+    labels = model_labels(run.models)
     for row in comparison.tasks:
         as_percent = is_percent(run, row)
         for one in row.compressed:

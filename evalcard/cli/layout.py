@@ -1,12 +1,25 @@
 """Tables and wrapped lines for a terminal: what every command that prints a report shares."""
 
 import textwrap
+from collections import Counter
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
+
+from evalcard.results.records import ModelRecord
+
+
+def model_labels(models: Sequence[ModelRecord]) -> dict[str, str]:
+    """By slug, the shortest name that no other model of the run has: its scheme, or the slug, which is what findings
+    and reasons call it."""
+    labels = {model.slug: model.scheme or model.slug for model in models}
+    # The baseline is called so, and stands in no column of models.
+    count = Counter(labels[model.slug] for model in models if model.role == "compressed")
+    return {slug: slug if count[label] > 1 else label for slug, label in labels.items()}
 
 
 def plain_table() -> Table:
@@ -16,7 +29,9 @@ def plain_table() -> Table:
 
 def print_table(table: Table, console: Console) -> None:
     """As rich draws it, without the blanks that fill its last column."""
-    for line in console.render_lines(table, pad=False):
+    # A table with a width of its own is not cut where the terminal is narrower.
+    options = console.options.update(width=max(console.width, table.width or 0))
+    for line in console.render_lines(table, options, pad=False):
         while line and not line[-1].text.strip():
             line.pop()
         if line:

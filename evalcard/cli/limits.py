@@ -1,6 +1,5 @@
 """Limits of the gate as flags: ``--task gsm8k=98`` and its like, merged with a gate file."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ import click
 if TYPE_CHECKING:
     from evalcard.gate.spec import GateSpec
     from evalcard.gate.verdict import Decide
+    from evalcard.results.records import RunRecord
 
 NamedLimit = tuple[str, float]
 
@@ -72,18 +72,33 @@ class GivenLimits:
             decide=self.decide,
         )
 
+    @property
+    def gives_no_limit(self) -> bool:
+        """Whether neither a flag nor a file gives any; how to decide is no limit."""
+        given = (self.gate_file, self.min_recovery, self.max_drop, self.overall)
+        return all(one is None for one in given) and not (self.tasks or self.averages or self.scores)
+
+    def resolve_for(self, run: "RunRecord") -> tuple["GateSpec", str | None]:
+        """(the limits, and where they are from, in words, where none was given): then they are those of the run."""
+        if not self.gives_no_limit:
+            return self.resolve(), None
+        from evalcard.gate.default import default_limits
+        from evalcard.gate.gatefile import merge
+
+        limits, origin = default_limits(run)
+        return merge(limits, confidence=self.confidence, decide=self.decide), f"no limit was given: {origin}"
+
     def _check(self) -> None:
         from evalcard.errors import UserError
+        from evalcard.percent import percent_fault
 
-        if self.confidence is not None and 50 < self.confidence < 100:
-            raise UserError(f"--confidence is a fraction, got {self.confidence:g}; write {self.confidence / 100:g}.")
         named = {"--task": self.tasks, "--average": self.averages, "--min-score": self.scores}
         percents = [("--min-recovery", self.min_recovery), ("--overall", self.overall)]
         percents += [(f"{flag} {name}", limit) for flag, limits in named.items() for name, limit in limits]
         for flag, limit in percents:
-            # As a percentage it would let everything pass.
-            if limit is not None and 0 < limit <= 1:
-                raise UserError(f"{flag} is in percent, got {limit:g}; write {round(100 * limit, 6):g}.")
+            # Said again where limits are made, but there without the flag's name.
+            if limit is not None and (fault := percent_fault(limit)):
+                raise UserError(f"{flag} {fault}.")
 
 
 def _by_name(flag: str, limits: Iterable[NamedLimit]) -> dict[str, float]:
@@ -91,6 +106,8 @@ def _by_name(flag: str, limits: Iterable[NamedLimit]) -> dict[str, float]:
 
     found: dict[str, float] = {}
     for name, limit in limits:
-        if found.setdefault(name, limit) != limit and not math.isnan(limit):
+        # A second NaN is not equal to the first, and is refused like any other number that is not it.
+        if name in found and found[name] != limit:
             raise UserError(f"{flag} {name} is given twice, as {found[name]:g} and {limit:g}; give one limit.")
+        found[name] = limit
     return found

@@ -96,11 +96,14 @@ def _meaning(plan: "Plan") -> list[str]:
 def _sources(forecasts: Sequence[RowForecast]) -> list[str]:
     rows = [one for one in forecasts if one.scope == "task" and one.score is not None]
     said = []
-    if any(one.score_is_from is None or one.flips_are_from is None for one in rows):
-        said.append(
-            f"{_ASSUMED} assumed: a score of {percent(ASSUMED_SCORE)}, and that {percent(ASSUMED_FLIPS)} of the items "
-            "flip. At half the score, drops are twice as large. A stored run of this baseline tells better."
-        )
+    parts = [f"a score of {percent(ASSUMED_SCORE)}"] if any(one.score_is_from is None for one in rows) else []
+    has_assumed_score = bool(parts)
+    if any(one.flips_are_from is None for one in rows):
+        parts.append(f"that {percent(ASSUMED_FLIPS)} of the items flip")
+    if parts:
+        halved = " At half the score, drops are twice as large." if has_assumed_score else ""
+        who = "this baseline" if has_assumed_score else "these models"
+        said.append(f"{_ASSUMED} assumed: {', and '.join(parts)}.{halved} A stored run of {who} tells better.")
     runs = list(dict.fromkeys(run for one in rows for run in (one.score_is_from, one.flips_are_from) if run))
     if runs:
         more = f" and {len(runs) - _STORED_SHOWN} more" if len(runs) > _STORED_SHOWN else ""

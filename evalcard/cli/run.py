@@ -100,14 +100,15 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
 )
 @click.option(
     "--confidence",
-    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+    type=float,
     metavar="C",
     help="Of the gate's decision, and of --power (default: the gate file's, or 0.95).",
 )
 @click.option(
     "--sequential",
     is_flag=True,
-    help="Answer items in a seeded random order, and stop as soon as the gate is decided. Needs a limit.",
+    help="Answer items in a seeded random order, and stop as soon as the gate is decided. Needs a limit "
+    "of the gate (--min-recovery, --gate-file), and the whole task: no --limit.",
 )
 @click.option(
     "--noise-check",
@@ -156,7 +157,7 @@ def command(spec: Path | None, power: bool, dry_run: bool, as_json: bool, quiet:
     if not as_json:
         from evalcard.cli.verdict import print_verdict
 
-        print_verdict(outcome.verdict)
+        print_verdict(outcome.verdict, outcome.run.models, folder=outcome.card.parent)
     return outcome.verdict.exit_code
 
 

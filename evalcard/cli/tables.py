@@ -8,9 +8,10 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from evalcard.card import numbers
 from evalcard.card.findings import FindingGroup, FindingLine, finding_groups
 from evalcard.card.tables import interval_of, ordered_rows, row_title, tasks_of
-from evalcard.cli.layout import plain_table, print_table, print_wrapped
+from evalcard.cli.layout import model_labels, plain_table, print_table, print_wrapped
 from evalcard.compare.averages import AVERAGE
 from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, ScoreRecord
 from evalcard.results.records import Outcome, RunRecord
@@ -58,7 +59,7 @@ def _comparison_table(run: RunRecord, comparison: Comparison) -> Table:
     table.add_column(f"Recovery %\n{interval}", justify="right", no_wrap=True)
     table.add_column("Lost", justify="right")
     table.add_column("Gained", justify="right")
-    labels = {model.slug: model.scheme or model.name for model in run.models}
+    labels = model_labels(run.models)
     for row in ordered_rows(comparison):
         items = "" if row.metric == AVERAGE else _items(run, row)
         table.add_row(escape(row_title(comparison, row)), items, "baseline", _score(row.baseline), "", "", "")
@@ -85,11 +86,11 @@ def _score(score: ScoreRecord | CompressedScore) -> str:
     counts = [(score.outcomes.get(ending, 0), ending.replace("_", " ")) for ending in _ENDINGS]
     passes = [f"pass@{len(score.pass_at)} {100 * score.pass_at[-1]:.2f}"] if len(score.pass_at) > 1 else []
     endings = [f"{count} {word}" for count, word in counts if count]
-    return "\n".join([f"{100 * score.score:.2f}{error}", *passes, *endings])
+    return "\n".join([f"{numbers.in_percent(score.score)}{error}", *passes, *endings])
 
 
 def _cells(one: CompressedScore) -> tuple[str, str, str, str]:
-    recovery = f"{one.recovery.value:.2f}" if one.recovery else DASH
+    recovery = numbers.fixed(one.recovery.value) if one.recovery else DASH
     interval = interval_of(one)
     flips = ["" if count is None else str(count) for count in (one.lost, one.gained)]
     return _score(one), f"{recovery}\n{interval}" if interval else recovery, flips[0], flips[1]

@@ -1,5 +1,6 @@
 """Two stored models made into one run: the rows both have, joined item by item, compared by the code of every run."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -39,6 +40,8 @@ class Joined:
     """By task, what both answered, in the baseline's document order."""
     left_out: Mapping[str, int]
     """By task, answers that only one of the two has; empty where there are none."""
+    unanswered: Mapping[str, int]
+    """By task, items that were asked of both and that neither has answered, where only common items are compared."""
 
     @property
     def has_same_prompts(self) -> bool:
@@ -83,8 +86,12 @@ def _join(baseline: StoredModel, compressed: StoredModel, common_items: bool) ->
     _refuse_other_answers(answered, baseline, compressed)
     if not common_items:
         refuse_other_subsets(answered, (title(baseline), title(compressed)))
-    shared = {task: [at for at in ours if at in others] for task, (ours, others) in answered.items()}
-    left_out = {task: len(ours.keys() ^ others.keys()) for task, (ours, others) in answered.items()}
+    shared = {
+        task: _shared(ours, others, baseline.tasks[task].repeats if common_items else 1)
+        for task, (ours, others) in answered.items()
+    }
+    left_out = {task: len(ours.keys() | others.keys()) - len(shared[task]) for task, (ours, others) in answered.items()}
+    unanswered = {task: _unanswered(task, baseline, compressed, shared[task]) for task in shared if common_items}
     rows = [_row_of(ours, other, shared, baseline) for ours, other in pairs]
     kept = [row for row in rows if row.tasks]
     if not kept:
@@ -97,7 +104,20 @@ def _join(baseline: StoredModel, compressed: StoredModel, common_items: bool) ->
         tuple(task for task in tasks if task in in_rows),
         shared,
         {task: count for task, count in left_out.items() if count},
+        {task: count for task, count in unanswered.items() if count},
     )
+
+
+def _shared(ours: Samples, theirs: Samples, repeats: int) -> list[Address]:
+    """What both answered; items that lack some of their ``repeats`` are left out whole, as all weigh the same."""
+    both = [at for at in ours if at in theirs]
+    counts = Counter(item for item, _ in both)
+    return [at for at in both if counts[at[0]] >= repeats]
+
+
+def _unanswered(task: str, baseline: StoredModel, compressed: StoredModel, shared: Sequence[Address]) -> int:
+    asked = min(model.tasks[task].items_selected for model in (baseline, compressed))
+    return max(asked - len({item for item, _ in shared}), 0)
 
 
 def _refuse_other_answers(
@@ -163,7 +183,7 @@ def _models(baseline: ModelRecord, compressed: ModelRecord) -> list[ModelRecord]
 
 def _task_of(joined: Joined, name: str) -> TaskRecord:
     task = joined.baseline.tasks[name]
-    if name not in joined.left_out:
+    if name not in joined.left_out and name not in joined.unanswered:
         return task
     items = list(dict.fromkeys(item for item, _ in joined.shared[name]))
     return task.model_copy(

@@ -9,6 +9,9 @@ ASSUMED_FLIPS = 0.05
 """Share of items that flip between a model and its compressed form where no run has told yet."""
 ASSUMED_POWER = 0.8
 """How often what is there shall be shown: in four of five runs, as is usual in planning."""
+_CELLS = ("both", "lost", "gained")
+_STEP = 1e-6
+"""Share of a count by which it is moved to see how fast a statistic changes with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +44,12 @@ class Plan:
     def statistic(self, recovery: float, ratio: float) -> tuple[float, float]:
         """z of the hypothesis compressed / baseline = ``ratio`` at this recovery: what to expect, and how it spreads.
 
-        Its unit is the standard error under the hypothesis; the items spread by their own, which is less where little
-        flips.
+        Its unit is the standard error under the hypothesis, and it spreads as the items do and as that unit does: by
+        the delta method over the items' counts. Both is less than 1 where little flips, or nearly all flips are losses.
         """
         counts = expected_counts(self, recovery)
         expected = ratio_statistic(counts, ratio)
-        mean, variance = _moments(counts, ratio)
-        is_told = mean != 0 and math.isfinite(expected)
-        return expected, math.sqrt(variance) * expected / mean if is_told else 1.0
+        return expected, _spread(counts, ratio) if math.isfinite(expected) else 1.0
 
     def moments(self, recovery: float, ratio: float) -> tuple[float, float]:
         """Mean of compressed - ratio * baseline at this recovery, and the variance that an average takes it to have:
@@ -127,6 +128,20 @@ def standard_error(n: int, score: float) -> float:
     """Of one model's score, where items are right or wrong."""
     assert n >= 1 and 0 <= score <= 1, (n, score)
     return math.sqrt(score * (1 - score) / n)
+
+
+def _spread(counts: PairedCounts, ratio: float) -> float:
+    """Standard error of ``ratio_statistic`` over sets of items that are drawn with these shares."""
+    found = ratio_statistic(counts, ratio)
+
+    def slope(cell: str) -> float:
+        """Downwards, as there may be no more items."""
+        count = getattr(counts, cell)
+        return (found - ratio_statistic(replace(counts, **{cell: count * (1 - _STEP)}), ratio)) / (_STEP * count)
+
+    slopes = [(getattr(counts, cell) / counts.n, slope(cell)) for cell in _CELLS if getattr(counts, cell) > 0]
+    mean = math.fsum(share * one for share, one in slopes)
+    return math.sqrt(max(math.fsum(share * one**2 for share, one in slopes) - mean**2, 0.0) * counts.n)
 
 
 def _moments(counts: PairedCounts, ratio: float) -> tuple[float, float]:

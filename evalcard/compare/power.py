@@ -75,6 +75,15 @@ def more_items_of(counts: PairedCounts, limit: float, confidence: float) -> int 
     return _missing(counts.n, normal_quantile(confidence) / found) if found > 0 else None
 
 
+def more_items_of_score(n: int, score: float, limit: float, confidence: float) -> int | None:
+    """``more_items`` for one model's share of items right, where it is exact: Wilson's interval leaves the limit out as
+    soon as the score lies further from it than ``confidence`` allows at the spread that the limit has."""
+    margin = abs(score - limit)
+    if margin == 0 or not 0 < limit < 1:
+        return None
+    return _missing(n, normal_quantile(confidence) * math.sqrt(limit * (1 - limit) / n) / margin)
+
+
 def margin_in_errors(n: int, score: float, margin: float) -> float:
     """Standard errors between one model's score and a limit ``margin`` below it; infinite where it cannot vary.
 

@@ -6,6 +6,8 @@ from evalcard.gate.spec import Calibration
 from evalcard.results.compared import Comparison
 from evalcard.results.records import ModelRecord, RunRecord
 
+NOT_CALIBRATED = "gate not calibrated for this model"
+
 
 def name_of(model: ModelRecord) -> str:
     """As a gate file names it: Hub id or folder name, with ``:scheme`` where one was applied on the fly."""
@@ -35,24 +37,30 @@ def not_calibrated(set_for: Calibration | None, run: RunRecord | None, slug: str
     if not others:
         return []
     return [
-        f"{slug}: gate not calibrated for this model: its limits were set on {set_for.date} for "
+        f"{slug}: {NOT_CALIBRATED}: its limits were set on {set_for.date} for "
         f"{', '.join(set_for.compressed) or 'no compressed model'} against {set_for.baseline}, not for "
-        f"{' and '.join(others)}."
+        f"{' and '.join(others)}. Check that the limits suit it, then keep them for it: evalcard gate RUN "
+        "--gate-file FILE --write-gate FILE --reason WHY."
     ]
 
 
-def other_revisions(set_for: Calibration | None, run: RunRecord | None) -> list[str]:
-    """Models of the same names as those the limits were set for, at another commit; or none that are known."""
+def other_revisions(set_for: Calibration | None, run: RunRecord | None) -> list[tuple[str | None, str]]:
+    """Models of the same names as those the limits were set for, at another commit; or none that are known.
+
+    (slug, text) of each; the slug is None for what concerns every compressed model.
+    """
     if set_for is None:
         return []
     if run is None:
-        return [
-            f"Whether the limits were set for these models ({set_for.baseline}) is not known: there is no run record."
-        ]
+        said = f"Whether the limits were set for these models ({set_for.baseline}) is not known"
+        return [(None, f"{said}: there is no run record.")]
     known = {set_for.baseline: set_for.baseline_revision, **set_for.compressed}
     return [
-        f"{name_of(model)} is at revision {model.revision}; the limits were set on {set_for.date} for "
-        f"{known[name_of(model)]}."
+        (
+            model.slug if model.role == "compressed" else None,
+            f"{name_of(model)} is at revision {model.revision}; the limits were set on {set_for.date} for "
+            f"{known[name_of(model)]}.",
+        )
         for model in run.models
         if model.revision and known.get(name_of(model)) not in (None, model.revision)
     ]

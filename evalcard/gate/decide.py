@@ -8,9 +8,10 @@ failures that stand after Holm's correction count.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from evalcard.compare.holm import adjust
 from evalcard.compare.intervals import Interval, PairedCounts
-from evalcard.compare.power import more_items, more_items_of
-from evalcard.gate.holm import adjust, p_value
+from evalcard.compare.power import more_items, more_items_of, more_items_of_score
+from evalcard.gate.holm import p_value
 from evalcard.gate.measure import Measured, interval_at, measure, reaches
 from evalcard.gate.spec import GateSpec
 from evalcard.gate.targets import Target
@@ -118,6 +119,8 @@ def _more_items(held: Held, confidence: float) -> int | None:
         lost, gained = (paired.lost, paired.gained) if target.row.higher_is_better else (paired.gained, paired.lost)
         assert paired.both is not None and lost is not None and gained is not None, paired
         more = more_items_of(PairedCounts(paired.both, lost, gained, paired.n), target.limit / 100, confidence)
+    elif target.kind == "min_score" and paired.is_binary:
+        more = more_items_of_score(paired.n, value / 100, target.limit / 100, confidence)
     else:
         found = interval_at(target, score, confidence)
         ends = Interval(found.low, found.high) if found else None

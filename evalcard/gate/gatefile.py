@@ -10,12 +10,13 @@ import yaml
 
 from evalcard.errors import UserError
 from evalcard.gate.calibration import calibrate
-from evalcard.gate.history import Change, changes_between, check_reason, whole
+from evalcard.gate.history import Change, Moved, changes_between, check_reason, whole
 from evalcard.gate.spec import DEFAULT_CONFIDENCE, Bounds, Calibration, GateSpec
 from evalcard.gate.strict import Place, read_mapping
 from evalcard.gate.verdict import Decide
 from evalcard.results.compared import Comparison
 from evalcard.results.files import write_whole
+from evalcard.results.lock import file_lock
 from evalcard.results.records import RunRecord
 
 _BOUNDS = ("min_recovery", "max_drop", "min_score")
@@ -30,7 +31,7 @@ _HEAD = """\
 # the metric's own unit). min_score: least score of the compressed model by itself, in percent. Equal to a limit passes.
 # At the top they are limits of every row; tasks, averages (by category) and overall have limits of their own, kind by
 # kind; a number alone is a min_recovery. set_for and changes are kept by `evalcard gate --write-gate THIS`: it writes
-# this file anew, without other comments, and asks for a reason where a limit is lowered.
+# this file anew, without other comments, and asks for a reason where a limit is lowered or set for other models.
 """
 
 
@@ -39,24 +40,29 @@ def load_gate(path: Path) -> GateSpec:
     return _load(path)[0]
 
 
-def write_gate(path: Path, spec: GateSpec, run: RunRecord, comparison: Comparison, reason: str | None) -> None:
+def write_gate(
+    path: Path, spec: GateSpec, run: RunRecord, comparison: Comparison, reason: str | None
+) -> list[Moved] | None:
     """Create or update a gate file with these limits, set today for the models and scores of this run.
 
-    Changes of an existing file's limits are added to its history. Raises UserError, and writes nothing, where a limit
-    is lowered or dropped without a reason, nothing is asked, or the existing file cannot be read.
+    Returns what changed in an existing file, which is added to its history, and None for a new one. Raises UserError,
+    and writes nothing, where a limit is lowered, dropped or set for other models without a reason, nothing is asked, or
+    the existing file cannot be read.
     """
     if spec.asks_nothing:
         raise UserError(f"there is no limit to write to {path}. Give one, such as --min-recovery 99.")
     today = _today()
-    before, changes = _load(path) if path.exists() else (None, [])
-    if before is not None:
-        found = changes_between(before, spec)
+    written = replace(spec, set_for=calibrate(run, comparison, today))
+    # Who reads the history and adds to it must be alone with it, or the entries of another are lost.
+    with file_lock(path):
+        before, history = _load(path) if path.exists() else (None, [])
+        found = changes_between(before, written) if before is not None else []
         check_reason(path, found, reason)
         said = reason.strip() if reason and reason.strip() else None
-        changes = changes + [Change(today.isoformat(), one.what, one.before, one.after, said) for one in found]
-    written = replace(spec, set_for=calibrate(run, comparison, today))
-    text = yaml.safe_dump(_as_data(written, changes), sort_keys=False, allow_unicode=True, width=1000)
-    write_whole(path, (_HEAD + text).encode("utf-8"))
+        history += [Change(today.isoformat(), one.what, one.before, one.after, said) for one in found]
+        text = yaml.safe_dump(_as_data(written, history), sort_keys=False, allow_unicode=True, width=1000)
+        write_whole(path, (_HEAD + text).encode("utf-8"))
+    return found if before is not None else None
 
 
 def merge(
@@ -71,12 +77,12 @@ def merge(
 ) -> GateSpec:
     """Limits from flags over those of a gate file, each flag over the file's limit of the same place and kind.
 
-    A row's own limit in the file so stays over a flag for every row. Without a file, rows are held against the default
-    of 99 % unless a flag asks something of every row, an average or the overall average.
+    A row's own limit in the file so stays over a flag for every row. The default of 99 % for every row holds only where
+    neither gives any limit at all.
     """
     if file is None:
-        is_other = bool(averages) or any(list(bounds) for bounds in (every, overall))
-        file = GateSpec(every=_NOTHING) if is_other else GateSpec()
+        is_given = any(list(bounds) for bounds in (every, overall, *(tasks or {}).values(), *(averages or {}).values()))
+        file = GateSpec(every=_NOTHING) if is_given else GateSpec()
     return replace(
         file,
         every=every.over(file.every),

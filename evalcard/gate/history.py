@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from evalcard.errors import UserError
-from evalcard.gate.spec import Bounds, GateSpec
+from evalcard.gate.spec import Bounds, Calibration, GateSpec
 from evalcard.gate.verdict import Kind
 
 Value = float | str | None
+_MODELS = "set_for."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,14 @@ class Moved:
     before: Value
     after: Value
     is_lowered: bool
-    """Whether a model may pass now that did not before."""
+    """Whether a model may pass now that did not before: also one that the limits were not set for."""
+
+    @property
+    def is_of_models(self) -> bool:
+        return self.what.startswith(_MODELS)
+
+    def in_words(self) -> str:
+        return f"{self.what} from {_said(self.before)} to {_said(self.after)}"
 
 
 def whole(value: Any) -> Any:
@@ -56,6 +64,7 @@ def changes_between(before: GateSpec, after: GateSpec) -> list[Moved]:
         found += [one for one in own if (one.what.rpartition(".")[2], one.before, one.after) not in told]
     found += _of_named("averages", before.averages, after.averages)
     found += _of_bounds("overall.", before.overall, after.overall)
+    found += _of_models(before.set_for, after.set_for)
     if before.confidence != after.confidence:
         lower = after.confidence < before.confidence
         found.append(Moved("confidence", before.confidence, after.confidence, lower))
@@ -65,13 +74,28 @@ def changes_between(before: GateSpec, after: GateSpec) -> list[Moved]:
 
 
 def check_reason(path: Path, found: Sequence[Moved], reason: str | None) -> None:
-    """Raises UserError where a limit is lowered and no reason is given."""
-    lowered = [f"{one.what} from {_said(one.before)} to {_said(one.after)}" for one in found if one.is_lowered]
-    if lowered and not (reason or "").strip():
-        raise UserError(
-            f"this lowers {'; '.join(lowered)} in {path}, which asks for a reason. Say why with --reason; it is kept "
-            "in the file. Nothing was written."
-        )
+    """Raises UserError where a limit is lowered, or set for other models, and no reason is given."""
+    asked = [one for one in found if one.is_lowered]
+    if not asked or (reason or "").strip():
+        return
+    lowered = "; ".join(one.in_words() for one in asked if not one.is_of_models)
+    moved = "; ".join(one.in_words() for one in asked if one.is_of_models)
+    done = [f"lowers {lowered}" if lowered else "", f"moves the limits to other models, {moved}," if moved else ""]
+    raise UserError(
+        f"this {' and '.join(filter(None, done))} in {path}, which asks for a reason. Say why with --reason; it is "
+        "kept in the file. Nothing was written."
+    )
+
+
+def _of_models(before: Calibration | None, after: Calibration | None) -> Iterator[Moved]:
+    """What a person's file, which names no models, is set for first is no change."""
+    if before is None or after is None:
+        return
+    named = {
+        "baseline": (before.baseline, after.baseline),
+        "compressed": (", ".join(sorted(before.compressed)), ", ".join(sorted(after.compressed))),
+    }
+    yield from (Moved(f"{_MODELS}{key}", was, now, True) for key, (was, now) in named.items() if was != now)
 
 
 def _of_named(key: str, before: Mapping[str, Bounds], after: Mapping[str, Bounds]) -> Iterator[Moved]:

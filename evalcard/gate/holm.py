@@ -1,6 +1,6 @@
-"""Several limits at once: how sure each failure is, and which stand when all are seen together. Pure."""
+"""Several limits at once: how sure each failure is, for compare/holm.py to say which stand. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 _LEAST = 1e-15
 """Smaller p-values are not told apart; beyond it 1 - 2p is 1 in floats."""
@@ -23,16 +23,3 @@ def p_value(fails: Callable[[float], bool], confidence: float) -> float:
         if surely <= not_shown * (1 + 1e-12):
             break
     return surely
-
-
-def adjust(p_values: Sequence[float]) -> list[float]:
-    """S. Holm's step-down adjustment (Scandinavian Journal of Statistics 6, 1979), valid however they depend.
-
-    A hypothesis is rejected where its adjusted p-value is at most alpha; one wrong rejection among all of them then
-    comes with a probability of at most alpha.
-    """
-    adjusted, worst = [0.0] * len(p_values), 0.0
-    for step, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        worst = max(worst, (len(p_values) - step) * p_values[place])
-        adjusted[place] = min(worst, 1.0)
-    return adjusted

@@ -7,6 +7,7 @@ it (``decide`` point). Equal to the limit passes. What was rounded for print is 
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evalcard.errors import ComparisonRefused
 from evalcard.gate.calibration import not_calibrated, other_revisions
@@ -15,9 +16,13 @@ from evalcard.gate.notes import notes_on
 from evalcard.gate.spec import GateSpec
 from evalcard.gate.targets import Target, find_targets
 from evalcard.gate.verdict import EXIT_CODES, OUTCOMES_WORST_FIRST, GateVerdict, LimitVerdict, ModelVerdict, Outcome
-from evalcard.gate.wording import reason_of
+from evalcard.gate.wording import more_in_practice, reason_of
+from evalcard.results.agreement import read_agreeing
 from evalcard.results.compared import Comparison, Finding
 from evalcard.results.records import RunRecord
+
+if TYPE_CHECKING:
+    from evalcard.results.store import RunFolder
 
 
 def judge(comparison: Comparison, spec: GateSpec, run: RunRecord | None = None) -> GateVerdict:
@@ -29,13 +34,18 @@ def judge(comparison: Comparison, spec: GateSpec, run: RunRecord | None = None) 
     """
     targets = find_targets(comparison, spec, run)
     held = {slug: hold(targets, slug, spec, comparison.confidence) for slug in _slugs(comparison)}
-    models = [_judge_model(comparison, slug, one, spec, run) for slug, one in held.items()]
+    notes = list(dict.fromkeys([*notes_on(comparison, held, spec), *other_revisions(spec.set_for, run)]))
+    models = [
+        _judge_model(comparison, slug, one, spec, run).model_copy(
+            update={"notes": [text for whose, text in notes if whose == slug]}
+        )
+        for slug, one in held.items()
+    ]
     reasons = list(_reasons(models, targets))
     if not models:
         reasons = [_told(finding) for finding in comparison.health if finding.severity == "blocker"]
         reasons.append("There is no compressed model with a score to judge.")
     outcome = _worst([model.outcome for model in models] or ["CANNOT_JUDGE"])
-    notes = [*notes_on(comparison, held, spec), *other_revisions(spec.set_for, run)]
     return GateVerdict(
         outcome=outcome,
         exit_code=EXIT_CODES[outcome],
@@ -43,28 +53,39 @@ def judge(comparison: Comparison, spec: GateSpec, run: RunRecord | None = None) 
         confidence=spec.confidence,
         models=models,
         reasons=list(dict.fromkeys(reasons)),
-        notes=list(dict.fromkeys(notes)),
+        notes=list(dict.fromkeys(text for _, text in notes)),
     )
 
 
-def judge_run(out: Path, which: str, spec: GateSpec) -> GateVerdict:
+def judge_run(out: Path, which: str, spec: GateSpec, limits_from: str | None = None) -> GateVerdict:
     """Judge a stored run (see results/runs.py) and keep the verdict in its comparison.json.
 
-    Raises ComparisonRefused for a run that is incomplete.
+    ``limits_from``: see ``GateVerdict``. Raises ComparisonRefused for a run that is incomplete, and what
+    ``read_judgeable`` raises.
     """
     from evalcard.results.runs import find_run
 
     folder = find_run(out, which)
+    run, comparison = read_judgeable(folder)
+    named = {"run": run.name, "finished": run.finished, "limits_from": limits_from}
+    verdict = judge(comparison, spec, run).model_copy(update=named)
+    folder.write_comparison(with_verdict(comparison, verdict))
+    return verdict
+
+
+def read_judgeable(folder: "RunFolder") -> tuple[RunRecord, Comparison]:
+    """A run and its comparison, if they can be judged.
+
+    Raises ComparisonRefused where the run is incomplete, whether or not an earlier attempt left a comparison, or has
+    another run's; UserError where either file is damaged.
+    """
     run = folder.read_run()
     if run.finished is None:
         raise ComparisonRefused(
             f"the run {run.name} is incomplete, so there is nothing to judge. Give its `evalcard run` command again: "
             "what was finished is stored."
         )
-    comparison = folder.read_comparison()
-    verdict = judge(comparison, spec, run)
-    folder.write_comparison(with_verdict(comparison, verdict))
-    return verdict
+    return run, read_agreeing(folder, run)
 
 
 def with_verdict(comparison: Comparison, verdict: GateVerdict) -> Comparison:
@@ -74,8 +95,15 @@ def with_verdict(comparison: Comparison, verdict: GateVerdict) -> Comparison:
 
 def keep_verdict(earlier: Comparison, comparison: Comparison) -> Comparison:
     """``comparison`` with the gate's word on ``earlier``, which stands as long as what it judged is unchanged."""
-    is_same = earlier.model_copy(update={"verdict": None}) == comparison
-    return earlier if is_same else comparison
+    is_same = _unnamed(earlier) == _unnamed(comparison)
+    return comparison.model_copy(update={"verdict": earlier.verdict}) if is_same else comparison
+
+
+def _unnamed(comparison: Comparison) -> Comparison:
+    """What a gate judges by: without its word, and without the metrics' names, which another judge of the same answers
+    changes though every score stays."""
+    rows = [row.model_copy(update={"metric": ""}) for row in comparison.tasks]
+    return comparison.model_copy(update={"tasks": rows, "verdict": None})
 
 
 def _slugs(comparison: Comparison) -> list[str]:
@@ -88,7 +116,7 @@ def _slugs(comparison: Comparison) -> list[str]:
 def _judge_model(
     comparison: Comparison, slug: str, held: Sequence[Held], spec: GateSpec, run: RunRecord | None
 ) -> ModelVerdict:
-    limits = [_limit_verdict(one, spec, run) for one in held]
+    limits = [_limit_verdict(one, spec, run, _advice(one, comparison, slug)) for one in held]
     touched = {row for one in held for row in one.target.touches}
     findings = [
         one for one in comparison.health if one.model in (None, slug) and (one.row is None or one.row in touched)
@@ -104,8 +132,21 @@ def _judge_model(
     return ModelVerdict(model=slug, outcome=outcome, limits=limits, reasons=told + doubts)
 
 
-def _limit_verdict(held: Held, spec: GateSpec, run: RunRecord | None) -> LimitVerdict:
+def _advice(held: Held, comparison: Comparison, slug: str) -> str | None:
+    """What to do about a limit without a value: the advice of the findings that forbid it."""
+    if held.measured.value is not None:
+        return None
+    found = [
+        one.advice
+        for one in comparison.health
+        if one.severity == "blocker" and one.model in (None, slug) and one.row in held.target.touches
+    ]
+    return " ".join(dict.fromkeys(filter(None, found))) or None
+
+
+def _limit_verdict(held: Held, spec: GateSpec, run: RunRecord | None, advice: str | None) -> LimitVerdict:
     target, measured = held.target, held.measured
+    reason = reason_of(held, spec, run)
     return LimitVerdict(
         scope=target.scope,
         name=target.name,
@@ -115,8 +156,9 @@ def _limit_verdict(held: Held, spec: GateSpec, run: RunRecord | None) -> LimitVe
         value=measured.value,
         low=measured.low,
         high=measured.high,
-        reason=reason_of(held, spec, run),
-        more_items=held.more_items,
+        # Every page that says why shall say what to do: a terminal, JUnit and annotations have no findings beside it.
+        reason=f"{reason.removesuffix('.')}. {advice.removesuffix('.')}" if advice else reason,
+        more_items=more_in_practice(held),
     )
 
 
@@ -133,7 +175,8 @@ def _reasons(models: Sequence[ModelVerdict], targets: Sequence[Target]) -> Itera
 def _is_said(finding: Finding, limits: Sequence[LimitVerdict]) -> bool:
     """Whether a row without a recovery gives this very reason."""
     said = finding.finding.removeprefix("No recovery: ").removesuffix(".")
-    places = [limit.name for limit in limits if limit.scope == "task" and limit.reason == f"no recovery: {said}"]
+    reasons = (f"no recovery: {said}", f"no recovery: {said}. {finding.advice}".removesuffix("."))
+    places = [limit.name for limit in limits if limit.scope == "task" and limit.reason in reasons]
     return any(finding.where == task or finding.where.startswith(f"{task}, ") for task in places)
 
 

@@ -20,18 +20,22 @@ _NO_MARGIN = 1e-6
 """A score this near its limit lies on it: no number of items is worth naming."""
 
 
-def notes_on(comparison: Comparison, held: Mapping[str, Sequence[Held]], spec: GateSpec) -> Iterator[str]:
+Note = tuple[str | None, str]
+"""(slug of the one compressed model that it concerns, or None where it concerns them all; the text)."""
+
+
+def notes_on(comparison: Comparison, held: Mapping[str, Sequence[Held]], spec: GateSpec) -> Iterator[Note]:
     """For a person; every line names its places."""
-    yield from _moved(comparison, spec)
+    yield from ((None, said) for said in _moved(comparison, spec))
     places: dict[str, list[str]] = {}
     for one in next(iter(held.values()), ()):
         for said in _loose(one):
             places.setdefault(said, []).append(one.target.where)
-    yield from (f"{', '.join(where)}: {said}." for said, where in places.items())
+    yield from ((None, f"{', '.join(where)}: {said}.") for said, where in places.items())
     for slug, limits in held.items():
         for one in limits:
             where = f"{one.target.where}, {slug}"
-            yield from (f"{where}: {said}." for said in (*_far_below(one), *_flapping(one, spec)))
+            yield from ((slug, f"{where}: {said}.") for said in (*_far_below(one), *_flapping(one, spec)))
 
 
 def _moved(comparison: Comparison, spec: GateSpec) -> Iterator[str]:
@@ -63,14 +67,14 @@ def _far_below(held: Held) -> Iterator[str]:
     if target.kind == "min_score" and value is not None and value - target.limit > LOOSE_POINTS:
         below = value - target.limit
         yield (
-            f"the limit {target.limit:g} % is {below:.1f} points below the measured {_score(held)}: "
+            f"the limit {target.limit:g} % is {below:.2f} points below the measured {_score(held)}: "
             f"it would miss a loss of {math.floor(below):g} points"
         )
 
 
 def _score(held: Held) -> str:
     value, stderr = held.measured.value, held.score.stderr if held.score else None
-    return f"{value:.1f} %" if stderr is None else f"{value:.1f} ± {100 * stderr:.1f} %"
+    return f"{value:.2f} %" if stderr is None else f"{value:.2f} ± {100 * stderr:.2f} %"
 
 
 def _flapping(held: Held, spec: GateSpec) -> Iterator[str]:
@@ -78,16 +82,21 @@ def _flapping(held: Held, spec: GateSpec) -> Iterator[str]:
     target, score, value = held.target, held.score, held.measured.value
     if target.kind != "min_score" or value is None or score is None or not 0 <= score.score <= 1:
         return
+    if spec.decide == "interval":
+        # Its interval is wider than its luck, and an open limit says itself how many more items it takes.
+        return
     margin = abs(value - target.limit) / 100
     items = sum(part.n for part in target.parts)
     found = _margins(score, items, margin, spec.confidence)
-    if found is None or found[0] >= SAFE_MARGIN:
+    if found is None:
         return
     errors, least, needed = found
+    if errors >= SAFE_MARGIN or margin >= least:
+        return
     points = f"{100 * margin:.3g}"
     enough = f" or {needed} items" if needed is not None else ""
     yield (
-        f"warning: the limit is {points} point{'' if points == '1' else 's'} from the score, {errors:.1f} standard "
+        f"the limit is {points} point{'' if points == '1' else 's'} from the score, {errors:.1f} standard "
         f"errors of {items} items, so luck alone can turn this gate; a margin of {100 * least:.1f} points{enough} "
         "would tell a loss from luck"
     )

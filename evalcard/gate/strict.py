@@ -1,31 +1,15 @@
 """YAML that says exactly what it is expected to say: no unknown key, none given twice, every message with its place."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from evalcard.errors import UserError
+from evalcard.yamltext import read_yaml
 
 T = TypeVar("T")
-
-
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader keeps the last of two equal keys; here the second is an error."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Any] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            if key.value in seen:
-                said = f"the key {key.value!r} is given twice"
-                raise yaml.constructor.ConstructorError(None, None, said, key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +87,10 @@ class Place:
 
 def read_mapping(path: Path, known: Sequence[str]) -> Place:
     """The top of a YAML file, with none but the known keys."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read the gate file {path}: {error}. Give a YAML file of limits.") from None
-    try:
-        data = yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a safe loader
-    except (yaml.YAMLError, ValueError) as error:
-        raise UserError(f"the gate file {path} is not YAML that can be read: {error}") from None
+    data = read_yaml(path, "the gate file", "Give a YAML file of limits.")
     top = Place(path, "", data)
+    if data is None:
+        raise UserError(f"the gate file {path} is empty. Give it a limit, such as `min_recovery: 99`.")
     if not isinstance(data, dict):
         raise top.error(f"holds {type(data).__name__}; give keys such as min_recovery: 99")
     top.check_keys(data, known)

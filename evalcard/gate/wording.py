@@ -2,12 +2,21 @@
 
 import math
 
+from evalcard.compare.evidence import why_no_interval
 from evalcard.gate.decide import Held
 from evalcard.gate.measure import reaches
 from evalcard.gate.spec import GateSpec
 from evalcard.gate.verdict import Kind
 from evalcard.results.records import RunRecord
 
+MOST_TIMES, MOST_ITEMS = 100, 100_000
+"""More items than so many times those that were used, or so many in all, nobody has: such a number decides nothing."""
+_SHOWN: dict[Kind, tuple[str, str]] = {
+    "min_recovery": ("at or above", "below"),
+    "min_score": ("at or above", "below"),
+    "max_drop": ("at or below", "above"),
+}
+"""On which side of the limit a figure is that passes, and one that fails."""
 _SAID: dict[Kind, dict[str, str]] = {
     "min_recovery": {"PASS": "is at or above", "FAIL": "is below"},
     "min_score": {"PASS": "is at or above", "FAIL": "is below"},
@@ -24,7 +33,7 @@ def reason_of(held: Held, spec: GateSpec, run: RunRecord | None) -> str:
     figures = f"{_name(held)} {shown(held, measured.value)}{unit(held)}"
     if spec.decide == "interval":
         figures += _interval(held, spec.confidence)
-    limit = f"{target.limit:g}{unit(held)}"
+    limit = f"{target.limit:.12g}{unit(held)}"
     if held.outcome in _SAID[target.kind]:
         return f"{figures} {_SAID[target.kind][held.outcome]} {limit}{_test(held)}"
     if held.p is not None:
@@ -37,13 +46,26 @@ def reason_of(held: Held, spec: GateSpec, run: RunRecord | None) -> str:
     return f"{figures} does not decide {limit}: {_needed(held, run)}{_decidable(held)}"
 
 
+def would_show(kind: Kind, value: float, limit: float, more: int) -> str:
+    """``about 300 more items like these would show it below the limit``: the side on which it was measured."""
+    side = _SHOWN[kind][0 if reaches(kind, value, limit) else 1]
+    return f"about {more} more item{'s' if more != 1 else ''} like these would show it {side} the limit"
+
+
+def more_in_practice(held: Held) -> int | None:
+    """How many more items would decide, where anybody could have so many."""
+    used = sum(part.n for part in held.target.parts)
+    most = min(MOST_TIMES * used, MOST_ITEMS)
+    return held.more_items if held.more_items is not None and held.more_items <= most else None
+
+
 def shown(held: Held, figure: float) -> str:
     """Two decimals, or as many as it takes for the figure to stand on its own side of the limit."""
     kind, limit = held.target.kind, held.target.limit
     for decimals in range(2, 12):
         text = f"{figure:.{decimals}f}"
         if reaches(kind, float(text), limit) == reaches(kind, figure, limit):
-            return text
+            return text if float(text) else text.removeprefix("-")
     return repr(figure)
 
 
@@ -81,17 +103,28 @@ def _needed(held: Held, run: RunRecord | None) -> str:
     if test is not None:
         return f"{test.used} of {test.items} items were used when the run ended"
     if held.measured.low is None and held.measured.high is None:
-        return "there is no interval to decide by, only the value can be compared (decide: point)"
+        return f"there is no interval to decide by{_why(held)}, only the value can be compared (decide: point)"
     if held.more_items is None:
         return "no number of items like these would decide"
-    said = f"about {held.more_items} more item{'s' if held.more_items != 1 else ''} would decide"
+    more, value = more_in_practice(held), held.measured.value
+    if more is None:
+        return "too close to the limit to be decided in practice"
+    assert value is not None, held
+    said = would_show(held.target.kind, value, held.target.limit, more)
     used, total = sum(part.n for part in held.target.parts), _total(held, run)
     if total is None:
         return said
     left = total - used
     if left <= 0:
         return f"{said}, but all {used} are used"
-    return f"{said}, and there are {left}" if left >= held.more_items else f"{said}, but there are only {left}"
+    return f"{said}, and there are {left}" if left >= more else f"{said}, but there are only {left}"
+
+
+def _why(held: Held) -> str:
+    """Why there is no interval, as far as the items of both models tell."""
+    row, paired = held.target.row, held.score.paired if held.score else None
+    why = why_no_interval(paired, row.higher_is_better) if row is not None and paired is not None else None
+    return f" ({why})" if why else ""
 
 
 def _total(held: Held, run: RunRecord | None) -> int | None:
@@ -112,9 +145,9 @@ def _decidable(held: Held) -> str:
     low, high = held.measured.low, held.measured.high
     if held.target.kind == "max_drop":
         return (
-            "" if high is None else f"; these can show a limit of {math.ceil(100 * high) / 100:g}{unit(held)} or more"
+            "" if high is None else f"; these can show a limit of {math.ceil(100 * high) / 100:.2f}{unit(held)} or more"
         )
-    return "" if low is None else f"; these can show a limit of {math.floor(100 * low) / 100:g} % or less"
+    return "" if low is None else f"; these can show a limit of {math.floor(100 * low) / 100:.2f} % or less"
 
 
 def _p(p: float, allowed: float) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalcard.errors import UserError
+from evalcard.results.files import exists, is_file
 from evalcard.results.records import ModelRecord
 from evalcard.results.runs import LATEST, find_run
 from evalcard.results.store import RUN_FILE, RunFolder
@@ -41,7 +42,7 @@ def locate(out: Path, given: str) -> Reference:
             found = _reference(which, path, model)
             if found is not None:
                 return found
-            unread = unread or (path if path.exists() and which == given else None)
+            unread = unread or (path if exists(path) and which == given else None)
     if unread is not None:
         raise UserError(
             f"{unread} holds no stored result: neither a run of evalcard ({RUN_FILE}) nor results with answers of "
@@ -66,9 +67,9 @@ def _readings(given: str) -> Iterator[tuple[str, str | None]]:
 
 def _reference(which: str, path: Path, model: str | None) -> Reference | None:
     folder = path.parent if path.name == RUN_FILE else path
-    if (folder / RUN_FILE).is_file():
+    if is_file(folder / RUN_FILE):
         return Reference(which, folder, RunFolder(folder), model)
-    if not path.exists():
+    if not exists(path):
         return None
     from evalcard.results.imported.detect import is_foreign
 

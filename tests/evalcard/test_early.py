@@ -61,6 +61,18 @@ def test_one_compressed_model(refused: Callable[..., str], spec: Any, number: in
     assert f"judges one compressed model, got {number}. Give each its own run" in said
 
 
+@pytest.mark.parametrize(
+    ("given", "flag"),
+    [({"limit": 3.0}, "--limit 3 "), ({"limit": 0.5}, "--limit 0.5 "), ({"limit": 10.0**6}, "--limit 1e+06 "),
+     ({"limit_per_subtask": 3}, "--limit-per-subtask 3 ")],
+)  # fmt: skip
+def test_a_subset_is_not_the_task(refused: Callable[..., str], given: dict[str, float], flag: str):
+    """Used up, it would end in an interval without width that says nothing of the items left out."""
+    said = refused(**given)
+    assert "is about the whole task and stops by itself" in said and flag in said
+    assert f"Leave out {flag.split()[0]}: " in said and "or leave out --sequential" in said
+
+
 LIMITS = {
     "none": (None, "no limit is given. Give one with --min-recovery or --gate-file"),
     "point": (replace(GATE, decide="point"), "decide: point"),

@@ -3,7 +3,7 @@
 import json
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, 
 from evalcard.results.records import ItemScore, ModelRecord, RowRecord, RunRecord, TaskRecord, Verdict
 from evalcard.results.store import RunFolder
 
-RUNS = 300
-TOLERANCE = 3.5 * math.sqrt(0.8 * 0.2 / RUNS)
-"""3.5 standard errors of a share of 80 % over so many simulated runs, 8 points: a sound forecast misses it once in 2000
-seeds."""
+RUNS = 2000
+TOLERANCE = 0.02 + 3.5 * math.sqrt(0.8 * 0.2 / RUNS)
+"""3.5 standard errors of a share of 80 % over so many simulated runs and 2 points, 5 in all: a sound forecast misses it
+once in 2000 seeds."""
 
 
 def task(name: str, items: int, **facts: Any) -> TaskRecord:
@@ -121,7 +121,7 @@ def test_the_table_of_the_documentation():
     (one,) = forecast(rows, tasks, {})
     assert (one.score, one.flip_rate) == (ASSUMED_SCORE, ASSUMED_FLIPS)
     assert one.score_is_from is None and one.flips_are_from is None
-    assert round(one.smallest_drop, 1) == 2.9 and round(one.finest_limit, 1) == 97.1
+    assert round(one.smallest_drop, 1) == 2.8 and round(one.finest_limit, 1) == 97.1
 
 
 def test_a_known_score_and_known_flips_are_used_and_named():
@@ -260,8 +260,8 @@ def test_few_rows_that_are_alike_share_a_line():
     rows, tasks = planned(task("a", 250), task("b", 250), task("c", 100))
     lines = start_lines(forecast(rows, tasks, {"c": known(0.712, 0.02)}), 0.95)
     assert lines == [
-        f"{CAN_SHOW} 6.6 points or more at 95 % (a, b; score 60 % and 5 % flips assumed)",
-        f"{CAN_SHOW} 10.8 points or more at 95 % (c; score 71.2 % from earlier, 2 % flips)",
+        f"{CAN_SHOW} 6.1 points or more at 95 % (a, b; score 60 % and 5 % flips assumed)",
+        f"{CAN_SHOW} 7.9 points or more at 95 % (c; score 71.2 % from earlier, 2 % flips)",
     ]
 
 
@@ -275,7 +275,7 @@ def test_a_warning_says_what_would_do():
     rows, tasks = planned(task("a", 40), task("b", 40))
     (line,) = warnings(forecast(rows, tasks, {}, GateSpec(every=Bounds(min_recovery=99))))
     assert line == (
-        "warning: the limit 99 % on a, b is finer than 40 items each can show (about 76.3 %); "
+        "warning: the limit 99 % on a, b is finer than 40 items each can show (about 77.6 %); "
         "about 11000 items would do"
     )
     assert warnings(forecast(rows, tasks, {}, GateSpec(every=Bounds(min_recovery=70)))) == []
@@ -292,7 +292,8 @@ def test_a_warning_names_few_of_many_rows():
 def test_many_warnings_become_one():
     rows, tasks = planned(*(task(f"t{n}", n) for n in (50, 100, 200, 400, 100_000)))
     (line,) = warnings(forecast(rows, tasks, {}, GateSpec(every=Bounds(min_recovery=99))))
-    assert line.startswith("warning: 4 of 5 limits are finer than the items can show; the limit 99 % on t")
+    said = "warning: 4 of 5 limits are finer than the items can show (t50, t100, t200 and 1 more); the limit 99 % on t"
+    assert line.startswith(said)
 
 
 def test_no_figure_is_parted_from_its_unit():
@@ -461,8 +462,63 @@ def test_a_group_needs_the_verdicts_of_all_its_tasks(tmp_path: Path):
     assert find_priors([tmp_path], [row], tasks, SOUGHT) == {"g": Prior(Known(0.625, "begun"))}
 
 
+@pytest.mark.parametrize("score", [5, -0.5, math.nan, math.inf, -math.inf])
+def test_a_score_that_is_no_share_tells_nothing(tmp_path: Path, score: float):
+    """Written by hand, as our own writer keeps NaN out."""
+    folder = store(tmp_path, "odd", [task("a", 200)], [compared("a", 200, 0.8, 6, 4)])
+    folder.write_bytes("comparison.json", changed(folder, lambda row: row["baseline"].update(score=score)))
+    assert priors_of(tmp_path, task("a", 500))["a"].score is None
+    store(tmp_path, "less", [task("a", 100)], [compared("a", 100, 0.7, 6, 4)])
+    assert priors_of(tmp_path, task("a", 500))["a"].score == Known(0.7, "less")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("n",), 0), (("n",), -3),
+        (("compressed", 0, "lost"), -500), (("compressed", 0, "gained"), 10**9),
+        (("compressed", 0, "paired", "n"), 0), (("compressed", 0, "paired", "n"), 3),
+        (("compressed", 0, "paired", "lost"), math.nan), (("compressed", 0, "paired", "lost"), -1.0),
+        (("compressed", 0, "paired", "gained"), math.inf), (("compressed", 0, "paired", "gained"), 1e300),
+    ],
+)  # fmt: skip
+def test_flips_that_cannot_be_tell_nothing(tmp_path: Path, path: tuple[str | int, ...], value: float):
+    row = compared("a", 200, 0.8, 6, 4)
+    if "paired" in path:
+        paired = stored_pairs(PairedCounts(154, 6, 4, 200))
+        row = row.model_copy(update={"compressed": [row.compressed[0].model_copy(update={"paired": paired})]})
+    folder = store(tmp_path, "odd", [task("a", 200)], [row])
+
+    def damage(record: Any) -> None:
+        for step in path[:-1]:
+            record = record[step]
+        record[path[-1]] = value
+
+    assert priors_of(tmp_path, task("a", 500))["a"].flips == Known(0.05, "odd")
+    folder.write_bytes("comparison.json", changed(folder, damage))
+    found = priors_of(tmp_path, task("a", 500))
+    assert found["a"].flips is None
+    rows, tasks = planned(task("a", 500))
+    assert forecast(rows, tasks, found)[0].flip_rate == ASSUMED_FLIPS
+
+
+def changed(folder: RunFolder, change: Callable[[Any], None]) -> bytes:
+    data = json.loads((folder.path / "comparison.json").read_bytes())
+    change(data["tasks"][0])
+    return json.dumps(data).encode()
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e308", "-2.0"])
+def test_verdicts_that_are_no_shares_tell_nothing(tmp_path: Path, value: str):
+    folder = store(tmp_path, "begun", [task("a", 4)])
+    folder.write_verdicts("base", "a", verdicts("a", [1, 1, 0.25, 0]))
+    path = folder.path / "verdicts" / "base" / "a.jsonl"
+    path.write_text(path.read_text().replace("0.25", value))
+    assert priors_of(tmp_path, task("a", 4)) == {"a": Prior()}
+
+
 @pytest.mark.parametrize("damage", ["run.json", "comparison.json", "verdicts/base/a.jsonl"])
-@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", json.dumps({"schema": 99}).encode()])
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", b"[" * 200_000, json.dumps({"schema": 99}).encode()])
 def test_damaged_records_are_as_if_they_were_not_there(tmp_path: Path, damage: str, content: bytes):
     folder = store(tmp_path, "broken", [task("a", 4)])
     folder.write_verdicts("base", "a", verdicts("a", [1, 1, 1, 0]))

@@ -61,7 +61,7 @@ def test_a_limit_makes_a_gate_and_a_warning(planned: Planned):
     plan = planned("toy_mc", min_recovery=99, confidence=0.9)
     assert plan.gate == GateSpec(every=Bounds(min_recovery=99), confidence=0.9)
     lines = plan.lines()
-    assert "Gate: min_recovery 99 on every row, at 90 %" in lines
+    assert "Gate: recovery >= 99 % on every row, decided at 90 % confidence" in lines
     assert any(line.startswith("warning: the limit 99 % on toy_mc is finer than 14 items can show") for line in lines)
     assert max(map(len, lines[-6:])) <= 80
 
@@ -72,9 +72,8 @@ def test_flags_win_over_the_gate_file(planned: Planned, tmp_path: Path):
     assert plan.gate is not None and plan.confidence == 0.8
     assert plan.gate.of_row("toy_mc") == Bounds(min_recovery=97)
     assert plan.gate.of_row("toy_sums") == Bounds(min_recovery=90)
-    assert "Gate: min_recovery 97 on every row, min_recovery 90 on toy_sums, at 80 %" in " ".join(
-        " ".join(plan.lines()).split()
-    )
+    said = " ".join(" ".join(plan.lines()).split())
+    assert "Gate: recovery >= 97 % on every row, recovery >= 90 % on toy_sums, decided at 80 % confidence" in said
 
 
 def test_the_plan_as_json_holds_gate_and_forecast(planned: Planned):
@@ -111,7 +110,7 @@ def test_limits_on_what_is_there_are_taken(planned: Planned, tmp_path: Path):
         ("task", 0), ("task", 1), ("average", 1), ("overall", 1)
     ]  # fmt: skip
     said = " ".join(" ".join(plan.lines()).split())
-    assert f"min_recovery 97 on the average of {category}, min_recovery 99 on the overall average" in said
+    assert f"recovery >= 97 % on the average of {category}, recovery >= 99 % on the overall average" in said
 
 
 def test_a_gate_file_that_is_not_there(planned: Planned, tmp_path: Path):

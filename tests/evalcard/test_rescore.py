@@ -12,11 +12,12 @@ import pytest
 
 from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, ItemAnswer
 from evalcard.cli.main import invoke
+from evalcard.compare.changes import Changes
 from evalcard.errors import ComparisonRefused, UserError
 from evalcard.gate.spec import Bounds, GateSpec
 from evalcard.plan import plan_run
 from evalcard.progress import Silent
-from evalcard.rescore import rescore
+from evalcard.rescore import Rescored, rescore
 from evalcard.results.store import RunFolder
 from evalcard.run import gate_run, run_plan
 from evalcard.spec import RunSpec, make_spec
@@ -454,3 +455,10 @@ class TestEditedJournals:
         with pytest.raises(UserError, match=r"holds 10 of the 12 answers of the finished run .*: evalcard run"):
             again(stored)
         assert contents(stored) == before
+
+
+def test_one_is_no_plural(original: Path):
+    run = RunFolder(original).read_run()
+    one = Changes("t", "m", 1, {("wrong", "correct"): 1}, 0)
+    said = Rescored(run, None, None, (one,), lost_gate=False).lines()[0]
+    assert said == f"{run.name}: 1 answer graded again, 1 verdict and 1 outcome changed"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from evalcard.compare.evidence import why_no_interval
 from evalcard.compare.health.answers import RESUME
 from evalcard.compare.recovery import baseline_fault
 from evalcard.compare.rows import RowScores
@@ -26,6 +27,11 @@ def about_row(row: RowScores) -> Iterator[Finding]:
         if mine.one_sided:
             text = f"{mine.one_sided} answers are there for one of the two models only."
             yield Finding(finding=text, severity="blocker", where=where, advice=RESUME, model=slug, row=name)
+        paired = mine.paired if mine.recovered.value is not None else None
+        why = why_no_interval(paired, row.higher_is_better) if paired is not None else None
+        if why:
+            text = f"The recovery has no interval: {why}."
+            yield Finding(finding=text, severity="note", where=where, advice=_FEW, model=slug, row=name)
         before, after = 1 - float(row.baseline.score), 1 - float(mine.score.score)
         strong = row.higher_is_better and STRONG_BASELINE <= float(row.baseline.score) < 1
         if strong and mine.recovered.value is not None and after >= ERROR_GROWTH * before:
@@ -37,4 +43,5 @@ _WEAK = "Use an easier task or more items; a ratio over such a baseline says not
 _NEAR_ZERO = (
     "Look at its prompts and answers: a missing BOS token or chat template, or a broken load, is the usual cause."
 )
+_FEW = "Only the value can be told; a task that grades answers from 0 to 1, or more items, gives an interval as well."
 _ERRORS = "On a task this easy look at the errors as well as at recovery."

@@ -24,6 +24,8 @@ SHOWN_ANSWER = 500
 """Characters of an extracted answer that a verdict keeps, as in evalcard's own."""
 GOLDS = " | "
 """Between several right answers."""
+MOST_ITEMS = 10**12
+"""More items than any task has."""
 _CLOSE = 1e-9
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
@@ -133,8 +135,18 @@ def as_number(given: Any) -> float | None:
     """``given`` as a finite number, text too."""
     try:
         return number(float(given))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
+
+
+def count_of(given: Any, name: str) -> int:
+    """A number of things as a harness states it; 0 for one that is not stated. Raises ValueError for what is none."""
+    if given is None:
+        return 0
+    found = as_number(given)
+    if found is None or not 0 <= found <= MOST_ITEMS or found != int(found):
+        raise ValueError(f"{name} is {str(given)[:40]}, which is no count")
+    return int(found)
 
 
 def is_mean_of(figure: Any, values: Sequence[float | None]) -> bool:
@@ -143,7 +155,11 @@ def is_mean_of(figure: Any, values: Sequence[float | None]) -> bool:
     printed = number(figure)
     if printed is None or not known or len(known) < len(values):
         return False
-    return math.isclose(math.fsum(known) / len(known), printed, rel_tol=_CLOSE, abs_tol=_CLOSE)
+    try:
+        mean = math.fsum(known) / len(known)
+    except OverflowError:
+        return False
+    return math.isclose(mean, printed, rel_tol=_CLOSE, abs_tol=_CLOSE)
 
 
 def name_and_hub_id(given: str, is_local: bool = False) -> tuple[str, str | None]:

@@ -3,7 +3,7 @@
 import json
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,6 +25,8 @@ _KEYS: dict[Kind, set[str]] = {
     "lighteval": {"config_general", "config_tasks", "results"},
     "inspect": {"eval", "plan", "status"},
 }
+_NAMES = re.compile(r"((results|samples_.+|details_.+)_\d{4}-\d\d-\d\dT.*\.(json|jsonl|parquet)|.+\.eval)", re.DOTALL)
+"""As harnesses name their files."""
 _SAMPLE_KEYS = {"doc_id", "doc", "arguments", "resps"}
 
 
@@ -62,6 +64,23 @@ def found_in(path: Path) -> Iterator[Found]:
         found = _identify(file)
         if found is not None:
             yield found
+
+
+def stray_in(path: Path, found: Sequence[Found]) -> dict[Path, str]:
+    """Files below ``path`` that bear a harness's name and count for nothing -> why: damaged ones, and samples without
+    the results of their date. ``found`` is what ``found_in`` tells."""
+    if not path.is_dir():
+        return {}
+    known, dates = {one.path for one in found}, {_date(one.path) for one in found if one.role == "results"}
+    strays = {file: "it cannot be read" for file in files_below(path, _ENDINGS)
+              if file not in known and _NAMES.fullmatch(file.name)}  # fmt: skip
+    alone = {one.path: "there are no results of its date" for one in found
+             if one.role == "samples" and dates and _date(one.path) not in dates}  # fmt: skip
+    return strays | alone
+
+
+def _date(path: Path) -> str:
+    return path.stem.rpartition("_")[2]
 
 
 def _identify(path: Path) -> Found | None:

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ MAX_JSON = 1 << 30
 MAX_LINE = 1 << 26
 """Bytes of one line of samples."""
 _MAX_DEPTH = 16
+_SHOWN_NAMES, _SHOWN_NAME = 5, 80
 _MAX_FILES = 50_000
 
 
@@ -59,6 +60,12 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise UserError(f"cannot read {path}: {error.strerror or error}.") from None
 
 
+def listed_short(names: Sequence[str]) -> str:
+    """The first of some names that a file of strangers gives, each as far as a message can hold it."""
+    shown = [name if len(name) <= _SHOWN_NAME else f"{name[:_SHOWN_NAME]}..." for name in names[:_SHOWN_NAMES]]
+    return ", ".join(shown) + (" and more" if len(names) > _SHOWN_NAMES else "")
+
+
 def damaged(where: str, why: str) -> UserError:
     return UserError(f"{where} is damaged: {why}. Copy the file anew, or evaluate again.")
 
@@ -68,7 +75,7 @@ def laid_out(path: Path, writer: str) -> Iterator[None]:
     """Whatever has another shape than the harness gives it is the file's fault: a UserError that names it."""
     try:
         yield
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
         why = " ".join(str(error).split())[:200]
         raise UserError(
             f"{path} is not laid out as {writer} does it ({type(error).__name__}: {why}). If that harness wrote it "

@@ -14,6 +14,7 @@ from evalcard.results.imported.inspect_file import read_header, read_samples
 from evalcard.results.imported.inspect_task import import_task
 from evalcard.results.imported.parts import Log, Part, single_rows
 from evalcard.results.records import ModelRecord
+from evalcard.results.stored import LeftOut
 
 _HUB_PROVIDERS = {"hf", "vllm", "sglang", "transformer_lens", "nnterp", "hf-inference-providers", "together"}
 """Providers whose models are named as on the Hub."""
@@ -32,9 +33,9 @@ def read(log: Log, wanted: Sequence[str]) -> Part:
         )
     part = Part()
     (name,) = wanted
-    record, answers, note = import_task(name, log.header, read_samples(log.path), str(log.path))
-    if record is None:
-        part.notes.append(f"{name} is left out: {note}")
+    record, answers = import_task(name, log.header, read_samples(log.path), str(log.path))
+    if isinstance(record, LeftOut):
+        part.left_out[name] = record
     else:
         part.add(record, log.identity, answers)
     part.rows.extend(single_rows(part.tasks))

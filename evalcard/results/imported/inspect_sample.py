@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evalcard.results.imported.answers import GOLDS, Answer, as_text
+from evalcard.results.imported.answers import GOLDS, Answer, as_text, number
 from evalcard.results.imported.files import damaged
 from evalcard.results.records import Finish, ItemId, ItemScore, TaskRecord
 
@@ -40,6 +40,13 @@ class Reading:
 
     def has_answer(self, scorer: str) -> bool:
         return _said(self.scores.get(scorer)) is not None
+
+    def is_graded_in_words(self, scorer: str) -> bool:
+        """Whether its score says right or wrong in a letter or word, or there is none."""
+        value = self.scores.get(scorer, {}).get("value")
+        return value is None or isinstance(value, bool) or (
+            isinstance(value, str) and (value in _LETTERS or value.lower() in _WORDS)
+        )  # fmt: skip
 
 
 def read_sample(sample: Mapping[str, Any], place: str) -> Reading:
@@ -102,7 +109,10 @@ def value_of(value: Any) -> float | None:
     What it cannot map counts 0 there, and 0 here.
     """
     if isinstance(value, (bool, int, float)):
-        return None if math.isnan(value) else float(value) if math.isfinite(value) else 0.0
+        if isinstance(value, float) and math.isnan(value):
+            return None
+        found = number(value)
+        return 0.0 if found is None else found
     if not isinstance(value, str):
         return None if value is None else 0.0
     if value in _LETTERS:

@@ -10,17 +10,19 @@ from evalcard.results.imported.answers import (
     sampling_words,
     selection_words,
 )
+from evalcard.results.imported.directions import known_direction, unknown_direction
 from evalcard.results.imported.files import damaged
 from evalcard.results.imported.inspect_sample import Reading, as_answer, read_sample
 from evalcard.results.records import TaskRecord
+from evalcard.results.stored import LeftOut
 
 _MEANS = ("accuracy", "mean")
 
 
 def import_task(
     name: str, header: Mapping[str, Any], samples: Iterable[tuple[str, dict[str, Any]]], where: str
-) -> tuple[TaskRecord | None, list[Answer], str]:
-    """(record, answers by item and epoch, why there is no record). Raises UserError for damaged samples."""
+) -> tuple[TaskRecord | LeftOut, list[Answer]]:
+    """(record, or why there is none, and answers by item and epoch). Raises UserError for damaged samples."""
     readings = [read_sample(sample, place) for place, sample in samples]
     if not readings:
         raise damaged(where, "it holds no samples")
@@ -29,12 +31,15 @@ def import_task(
         raise damaged(where, "it holds two samples of the same id and epoch")
     scorer = _scorer(header, readings)
     if scorer is None:
-        return None, [], "none of its scorers gives a number for a single sample"
+        return LeftOut("none of its scorers gives a number for a single sample"), []
     metric = _metric(header, scorer)
     readings.sort(key=lambda one: (isinstance(one.item_id, str), one.item_id, one.epoch))
-    record = _record(name, header, metric, scorer, readings)
+    better = _direction(metric, scorer, readings)
+    if better is None:
+        return LeftOut(unknown_direction(f"{metric} of {scorer}")), []
+    record = _record(name, header, (metric, scorer), better, readings)
     has_answers = any(one.has_answer(scorer) for one in readings)
-    return record, [as_answer(one, record, metric, has_answers) for one in readings], ""
+    return record, [as_answer(one, record, metric, has_answers) for one in readings]
 
 
 def _scorer(header: Mapping[str, Any], readings: Sequence[Reading]) -> str | None:
@@ -64,7 +69,19 @@ def _scores(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
 
-def _record(name: str, header: Mapping[str, Any], metric: str, scorer: str, readings: Sequence[Reading]) -> TaskRecord:
+def _direction(metric: str, scorer: str, readings: Sequence[Reading]) -> bool | None:
+    """Whether higher is better, which logs do not state: by the scorer's name, else where it grades right and wrong
+    (its mean is an accuracy, or its values are words for them); None for figures of another kind."""
+    known = known_direction(scorer)
+    if known is not None or metric == "accuracy":
+        return known is not False
+    return True if all(one.is_graded_in_words(scorer) for one in readings) else None
+
+
+def _record(
+    name: str, header: Mapping[str, Any], measure: tuple[str, str], higher_is_better: bool, readings: Sequence[Reading]
+) -> TaskRecord:
+    metric, scorer = measure
     spec: Mapping[str, Any] = header["eval"]
     dataset, config = (table if isinstance(table := spec.get(key), dict) else {} for key in ("dataset", "config"))
     ids = list(dict.fromkeys(one.item_id for one in readings))
@@ -84,7 +101,7 @@ def _record(name: str, header: Mapping[str, Any], metric: str, scorer: str, read
         filter=scorer,
         category="general",
         chance=_chance(readings),
-        higher_is_better=True,
+        higher_is_better=higher_is_better,
         num_fewshot=shots if type(shots) is int and shots >= 0 else 0,
         repeats=max(max(one.epoch for one in readings), int(as_number(config.get("epochs")) or 1)),
         decoding=_decoding(generation),

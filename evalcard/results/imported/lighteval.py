@@ -15,11 +15,12 @@ from typing import Any
 from evalcard.errors import UserError
 from evalcard.results.imported.answers import is_mean_of, name_and_hub_id
 from evalcard.results.imported.detect import Found, found_in
-from evalcard.results.imported.files import damaged, read_json
+from evalcard.results.imported.files import damaged, listed_short, read_json
 from evalcard.results.imported.lighteval_details import Told
 from evalcard.results.imported.lighteval_task import import_task
 from evalcard.results.imported.parts import Log, Part, single_rows
 from evalcard.results.records import ModelRecord, RowRecord
+from evalcard.results.stored import LeftOut
 
 _AVERAGE = ":_average"
 _ALL = "all"
@@ -38,16 +39,16 @@ def read(log: Log, wanted: Sequence[str]) -> Part:
     files = _details(log.path, [keys[task] for task in wanted])
     missing = [task for task in wanted if keys[task] not in files]
     if missing:
-        named = ", ".join(missing[:5]) + (" and more" if len(missing) > 5 else "")
         raise UserError(
-            f"{log.path} has scores of {named}, but its details of {_date(log.path)} are not there. Comparing goes "
-            "item by item: run lighteval again with --save-details, and name the folder of both results and details."
+            f"{log.path} has scores of {listed_short(missing)}, but its details of {_date(log.path)} are not there. "
+            "Comparing goes item by item: run lighteval again with --save-details, and name the folder of both results "
+            "and details."
         )
     part = Part()
     for task in wanted:
-        record, answers, note = import_task(Told(task, keys[task], log.header), files[keys[task]])
-        if record is None:
-            part.notes.append(f"{task} is left out: {note}")
+        record, answers = import_task(Told(task, keys[task], log.header), files[keys[task]])
+        if isinstance(record, LeftOut):
+            part.left_out[task] = record
         else:
             part.add(record, log.identity, answers)
     part.rows.extend(_rows(log, part))

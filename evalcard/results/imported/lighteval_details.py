@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from evalcard.results.imported.answers import GOLDS, Answer, as_number, as_text, number
+from evalcard.results.imported.directions import known_direction
 from evalcard.results.imported.files import damaged
 from evalcard.results.records import Finish, ItemId, ItemScore, ScoredChoice, TaskRecord
 
@@ -41,16 +42,25 @@ class Told:
         return found if isinstance(found, dict) else {}
 
     @property
-    def metrics(self) -> dict[str, bool]:
-        """Metric -> whether higher is better, in the task's own order; metrics of a group one by one."""
-        stated: dict[str, bool] = {}
+    def metrics(self) -> dict[str, bool | None]:
+        """Metric -> whether higher is better, None where nothing says so, in the task's own order; metrics of a group
+        one by one."""
+        stated: dict[str, bool | None] = {}
         for one in self.config.get("metrics") or ():
             if isinstance(one, dict):
                 names, better = one.get("metric_name"), one.get("higher_is_better")
                 for name in names if isinstance(names, list) else [names]:
-                    stated[str(name)] = (better.get(name) if isinstance(better, dict) else better) is not False
+                    said = better.get(name) if isinstance(better, dict) else better
+                    stated[str(name)] = said if isinstance(said, bool) else known_direction(str(name))
         scored = [name for name in self.figures if not name.endswith("_stderr")]
-        return {name: stated.get(name, True) for name in dict.fromkeys([*stated, *scored]) if name in scored}
+        names = [name for name in dict.fromkeys([*stated, *scored]) if name in scored]
+        return {name: stated[name] if name in stated else known_direction(name) for name in names}
+
+    @property
+    def has_no_mean(self) -> bool:
+        """Whether the file says of all its metrics that their score is none of the mean of their items'."""
+        listed = [one.get("corpus_level_fn") for one in self.config.get("metrics") or () if isinstance(one, dict)]
+        return bool(listed) and all(isinstance(one, str) and "mean" not in one for one in listed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,25 +14,30 @@ from evalcard.results.imported.answers import (
     sampling_words,
     selection_words,
 )
+from evalcard.results.imported.directions import unknown_direction
 from evalcard.results.imported.files import damaged
 from evalcard.results.imported.lighteval_details import FILTER, Detail, Told, answer_of, read_details
 from evalcard.results.records import ItemId, TaskRecord
+from evalcard.results.stored import LeftOut
 
 
-def import_task(told: Told, path: Path) -> tuple[TaskRecord | None, list[Answer], str]:
-    """(record, answers by document, why there is no record). Raises UserError for details that are damaged."""
+def import_task(told: Told, path: Path) -> tuple[TaskRecord | LeftOut, list[Answer]]:
+    """(record, or why there is none, and answers by document). Raises UserError for details that are damaged."""
     details = list(read_details(path))
     if not details:
         raise damaged(str(path), "it holds no answers")
     metric = next((name for name in told.metrics if _is_mean(told, name, details)), None)
     if metric is None:
-        return None, [], f"{', '.join(told.metrics) or 'its metrics'}: no mean over items"
+        return LeftOut(f"{(', '.join(told.metrics) or 'its metrics')[:200]}: no mean over items", told.has_no_mean), []
+    better = told.metrics[metric]
+    if better is None:
+        return LeftOut(unknown_direction(metric)), []
     chosen = [one for one in details if one.values.get(metric) is not None]
     ids = _item_ids(chosen, path)
     in_order = sorted(zip(ids, chosen, strict=True), key=lambda pair: (isinstance(pair[0], str), pair[0]))
-    record = _record(told, metric, [one for _, one in in_order], [name for name, _ in in_order])
+    record = _record(told, metric, better, [one for _, one in in_order], [name for name, _ in in_order])
     means = {name for name in told.metrics if _is_mean(told, name, details)}
-    return record, [answer_of(told, record, item_id, one, means) for item_id, one in in_order], ""
+    return record, [answer_of(told, record, item_id, one, means) for item_id, one in in_order]
 
 
 def _is_mean(told: Told, metric: str, details: Sequence[Detail]) -> bool:
@@ -54,7 +59,9 @@ def _item_ids(details: Sequence[Detail], path: Path) -> list[ItemId]:
     return ids
 
 
-def _record(told: Told, metric: str, details: Sequence[Detail], ids: Sequence[ItemId]) -> TaskRecord:
+def _record(
+    told: Told, metric: str, higher_is_better: bool, details: Sequence[Detail], ids: Sequence[ItemId]
+) -> TaskRecord:
     config, selected = told.config, len(details)
     limit = told.header["config_general"].get("max_samples")
     # With --max-samples the size of the task is not stored; positions go at least so far.
@@ -70,7 +77,7 @@ def _record(told: Told, metric: str, details: Sequence[Detail], ids: Sequence[It
         filter=FILTER,
         category="general",
         chance=chance_of([len(one.doc.get("choices") or ()) for one in scored]) if len(scored) == selected else 0.0,
-        higher_is_better=told.metrics[metric],
+        higher_is_better=higher_is_better,
         num_fewshot=_shots(told),
         repeats=1,
         decoding="scored" if scored else _decoding(told.generation),

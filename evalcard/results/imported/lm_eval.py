@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from evalcard.errors import UserError
+from evalcard.results.files import is_file
 from evalcard.results.imported.answers import name_and_hub_id
 from evalcard.results.imported.detect import Found
-from evalcard.results.imported.files import damaged, json_lines, read_json
+from evalcard.results.imported.files import damaged, json_lines, listed_short, read_json
 from evalcard.results.imported.lm_eval_rows import preferences, rows_of
 from evalcard.results.imported.lm_eval_task import Told, import_task
 from evalcard.results.imported.parts import Log, Part
 from evalcard.results.records import ModelRecord
+from evalcard.results.stored import LeftOut
 
 _TABLES = ("results", "configs", "versions")
 
@@ -31,18 +33,19 @@ def read_log(found: Found) -> Log:
 def read(log: Log, wanted: Sequence[str]) -> Part:
     """Raises UserError where samples of a wanted task are not there or damaged."""
     files = {task: log.path.with_name(f"samples_{task}_{_date(log.path)}.jsonl") for task in wanted}
-    missing = [task for task, path in files.items() if not path.is_file()]
+    missing = [task for task, path in files.items() if not is_file(path)]
     if missing:
         raise UserError(
-            f"{log.path} has scores of {', '.join(missing[:5])}{' and more' if len(missing) > 5 else ''}, but there is "
-            f"no {files[missing[0]].name} beside it. Comparing goes item by item: run lm_eval again with --log_samples."
+            f"{log.path} has scores of {listed_short(missing)}, but there is "
+            f"no {files[missing[0]].name[:200]} beside it. Comparing goes item by item: run "
+            "lm_eval again with --log_samples."
         )
     part, wishes = Part(), preferences(log.header)
     for task, path in files.items():
         told = Told(task, log.header, wishes.get(task), log.seed)
-        record, answers, note = import_task(told, json_lines(path), str(path))
-        if record is None:
-            part.notes.append(f"{task} is left out: {note}")
+        record, answers = import_task(told, json_lines(path), str(path))
+        if isinstance(record, LeftOut):
+            part.left_out[task] = record
         else:
             part.add(record, log.identity, answers)
     part.rows.extend(rows_of(log.header, part.tasks))

@@ -8,25 +8,33 @@ from evalcard.results.imported.answers import (
     Answer,
     as_number,
     chance_of,
+    count_of,
     is_mean_of,
     number,
     sampling_words,
     selection_words,
 )
+from evalcard.results.imported.directions import known_direction, unknown_direction
 from evalcard.results.imported.files import damaged
 from evalcard.results.imported.lm_eval_answers import answer_of
 from evalcard.results.imported.lm_eval_items import Item, Told, choices_of, item_id, read_items
 from evalcard.results.imported.lm_eval_rows import Measure, measures_in
 from evalcard.results.records import TaskRecord
+from evalcard.results.stored import LeftOut
 
 _NOT_ON_HUB = ("json", "csv", "parquet", "text", "arrow", "pandas", "evalcard/")
+_OVER_ALL = frozenset({
+    "bits_per_byte", "bleu", "brier_score", "byte_perplexity", "chrf", "chrf++", "f1", "mcc", "perplexity", "ter",
+    "word_perplexity",
+})  # fmt: skip
+"""Metrics that lm-eval takes over all items at once where a task's file does not say how."""
 _DATASET = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
 
 def import_task(
     told: Told, lines: Iterable[tuple[str, dict[str, Any]]], where: str
-) -> tuple[TaskRecord | None, list[Answer], str]:
-    """(record, answers by document, why there is no record).
+) -> tuple[TaskRecord | LeftOut, list[Answer]]:
+    """(record, or why there is none, and answers by document).
 
     Raises UserError for lines that are damaged or lack what every version writes.
     """
@@ -36,10 +44,13 @@ def import_task(
     primary = _primary(told, items)
     if primary is None:
         names = ", ".join(dict.fromkeys(metric for metric, _ in measures_in(told.figures))) or "its metrics"
-        return None, [], f"{names}: no mean over items"
-    record = _record(told, primary, items)
+        return LeftOut(f"{names[:200]}: no mean over items", _has_no_mean(told)), []
+    better = _direction(told, primary[0])
+    if better is None:
+        return LeftOut(unknown_direction(primary[0])), []
+    record = _record(told, primary, items, better)
     means = {measure: _is_mean(told, measure, items) for measure in dict.fromkeys(m for i in items for m in i.values)}
-    return record, [answer_of(told, record, item, means) for item in items], ""
+    return record, [answer_of(told, record, item, means) for item in items]
 
 
 def _primary(told: Told, items: Sequence[Item]) -> Measure | None:
@@ -72,12 +83,28 @@ def _is_mean(told: Told, measure: Measure, items: Sequence[Item]) -> bool:
     return is_stated and is_mean_of(told.figures.get(",".join(measure)), values)
 
 
-def _record(told: Told, primary: Measure, items: Sequence[Item]) -> TaskRecord:
+def _has_no_mean(told: Told) -> bool:
+    """Whether the task's file says of every metric that its score is none of the mean of its items'."""
+    listed = [one for one in told.config.get("metric_list") or () if isinstance(one, dict)]
+    stated = {one.get("metric"): one.get("aggregation") for one in listed}
+    scored = {metric for metric, _ in measures_in(told.figures)}
+    return all((stated.get(one) or ("" if one in _OVER_ALL else "mean")) != "mean" for one in scored)
+
+
+def _direction(told: Told, metric: str) -> bool | None:
+    """Whether higher is better: by the results, else by the task's file, else as the metric is known; else None."""
+    table = told.about("higher_is_better", {})
+    listed = told.config.get("metric_list")
+    entries = [one for one in listed or () if isinstance(one, dict) and one.get("metric") == metric]
+    said = [table.get(metric) if isinstance(table, dict) else None, *(one.get("higher_is_better") for one in entries)]
+    return next((one for one in said if isinstance(one, bool)), known_direction(metric))
+
+
+def _record(told: Told, primary: Measure, items: Sequence[Item], higher_is_better: bool) -> TaskRecord:
     config, counts = told.config, told.about("n-samples", {})
     counted = counts if isinstance(counts, dict) else {}
-    selected = max(len(items), int(counted.get("effective") or 0))
-    total = max(selected, int(counted.get("original") or 0))
-    better = told.about("higher_is_better", {})
+    selected = max(len(items), count_of(counted.get("effective"), "n-samples"))
+    total = max(selected, count_of(counted.get("original"), "n-samples"))
     ids = [item_id(told, item) for item in items]
     generation = config.get("generation_kwargs")
     written = dict(generation) if isinstance(generation, dict) and told.output_type == "generate_until" else {}
@@ -92,8 +119,8 @@ def _record(told: Told, primary: Measure, items: Sequence[Item]) -> TaskRecord:
         filter=primary[1],
         category=str(told.stated.get("category") or "general"),
         chance=chance_of(choices) if stated is None else stated,
-        higher_is_better=(better.get(primary[0]) if isinstance(better, dict) else None) is not False,
-        num_fewshot=int(number(told.about("n-shot", 0)) or 0),
+        higher_is_better=higher_is_better,
+        num_fewshot=count_of(told.about("n-shot", 0), "n-shot"),
         repeats=1,
         decoding=_decoding(written, told.seed) if told.output_type == "generate_until" else "scored",
         chat_template=bool(told.header.get("chat_template")),

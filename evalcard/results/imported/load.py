@@ -3,17 +3,17 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from evalcard.errors import UserError
 from evalcard.results.imported import inspect_log, lighteval, lm_eval
-from evalcard.results.imported.detect import Found, Kind, found_in
+from evalcard.results.imported.detect import Found, Kind, found_in, stray_in
 from evalcard.results.imported.files import laid_out
 from evalcard.results.imported.parts import Log, Part, single_rows
 from evalcard.results.records import ModelRecord
-from evalcard.results.stored import StoredModel
+from evalcard.results.stored import LeftOut, StoredModel
 
 _LISTED = 10
 
@@ -51,7 +51,8 @@ def import_results(path: Path, model: str | None = None) -> list[StoredModel]:
     chosen = {slug: logs for slug, logs in models.items() if model is None or _is_called(slug, logs, model)}
     if not chosen:
         raise UserError(f"{path} holds no model called {model!r}. It holds: {', '.join(list(models)[:_LISTED])}.")
-    return [_stored(slug, logs, reader) for slug, logs in chosen.items()]
+    strays = stray_in(path, found)
+    return [_stored(slug, logs, reader, _strays_of(logs, strays, len(models))) for slug, logs in chosen.items()]
 
 
 def _log(found: Found, reader: _Reader) -> Log:
@@ -81,7 +82,13 @@ def _is_called(slug: str, logs: Sequence[Log], model: str) -> bool:
     return model in {slug, *(name for log in logs for name in (log.model.name, log.model.hub_id, *log.names))}
 
 
-def _stored(slug: str, logs: Sequence[Log], reader: _Reader) -> StoredModel:
+def _strays_of(logs: Sequence[Log], strays: Mapping[Path, str], num_models: int) -> dict[str, LeftOut]:
+    """By file, what may be this model's; beside several models, only what lies in a folder of its own results."""
+    folders = {log.path.parent for log in logs}
+    return {path.name: LeftOut(why) for path, why in strays.items() if num_models == 1 or path.parent in folders}
+
+
+def _stored(slug: str, logs: Sequence[Log], reader: _Reader, strays: Mapping[str, LeftOut]) -> StoredModel:
     parts: list[tuple[Log, Part]] = []
     seen: set[str] = set()
     for log in logs:
@@ -91,6 +98,7 @@ def _stored(slug: str, logs: Sequence[Log], reader: _Reader) -> StoredModel:
             with laid_out(log.path, log.writer):
                 parts.append((log, reader.read(log, wanted)))
     whole = _joined([part for _, part in parts])
+    whole.left_out.update(strays)
     used = [log for log, part in parts if part.tasks]
     if not used:
         raise UserError(
@@ -108,6 +116,7 @@ def _stored(slug: str, logs: Sequence[Log], reader: _Reader) -> StoredModel:
         seed=used[0].seed,
         created=max((log.created for log in used if log.created), default=None),
         is_complete=all(log.is_complete for log in used),
+        left_out=whole.left_out,
     )
 
 
@@ -118,7 +127,7 @@ def _joined(parts: Sequence[Part]) -> Part:
         taken = {row.name for row in whole.rows}
         for row in part.rows:
             whole.rows.extend(single_rows(row.tasks) if row.name in taken else [row])
-        whole.notes.extend(part.notes)
+        whole.left_out.update(part.left_out)
         whole.tasks.update(part.tasks)
         whole.samples.update(part.samples)
         whole.verdicts.update(part.verdicts)

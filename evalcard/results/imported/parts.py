@@ -7,6 +7,7 @@ from typing import Any
 
 from evalcard.results.imported.answers import Answer, sample_of, verdict_of
 from evalcard.results.records import ItemId, ModelRecord, RowRecord, Sample, TaskRecord, Verdict
+from evalcard.results.stored import LeftOut
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,13 @@ class Part:
     samples: dict[str, tuple[Sample, ...]] = field(default_factory=dict)
     verdicts: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
     questions: dict[str, dict[ItemId, str]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    """What a person should know, such as tasks that were left out."""
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    """Tasks that cannot be compared item by item."""
+
+    @property
+    def notes(self) -> list[str]:
+        """For a person."""
+        return [f"{task} is left out: {one.why}" for task, one in self.left_out.items()]
 
     def add(self, task: TaskRecord, model: str, answers: Sequence[Answer]) -> None:
         """One task with its answers."""

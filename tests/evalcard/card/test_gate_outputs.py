@@ -182,7 +182,10 @@ def test_summary_tells_outcome_limits_findings_and_how_to_go_on(make_case: MakeC
     assert "| riddles | 50 | recovery &gt;= 97 % | – |  | **CANNOT JUDGE** |" in lines
     assert "- sums, toy-1b-w8a8: why sums is INCONCLUSIVE." in lines
     assert "- arc: many answers were cut off." in lines and "- arc: a note." in lines
-    assert "why facts" not in text, "the table says it"
+    assert "- facts, toy-1b-w8a8: why facts is FAIL." in lines, "a table gives no reason"
+    assert text.count(f"evalcard compare {run.name} --flips 5") == 1 and f"{run.name}/README.md" in text
+    passed = job_summary(verdict("PASS", model("toy-1b-w8a8", "PASS", limit("arc", "PASS"))), run, comparison)
+    assert "--flips" not in passed and "Next:" not in passed
     assert "evalcard run" in text and "/mnt/secret" not in text and "/home/someone" not in text
     # A heading or table that follows a paragraph without a blank line is part of it.
     for before, line in zip(lines, lines[1:], strict=False):

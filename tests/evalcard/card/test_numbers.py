@@ -27,3 +27,9 @@ def test_differences_have_a_sign_unless_they_are_nothing():
 
 def test_growth_of_an_error_rate():
     assert numbers.growth(0.005, 0.015, 3.0) == "0.50 % → 1.50 % (×3.00)"
+
+
+def test_nothing_is_not_negative():
+    assert [numbers.fixed(-0.001), numbers.fixed(-0.0), numbers.fixed(-0.01)] == ["0.00", "0.00", "-0.01"]
+    assert numbers.interval(-0.001, -0.0049) == "[0.00, 0.00]" and numbers.recovery(-0.001) == "0.00 %"
+    assert numbers.score(-1e-9, None, True) == "0.00"

@@ -3,6 +3,7 @@
 import pytest
 
 from evalcard.card.index import index_view
+from evalcard.card.limits import limit_view
 from evalcard.card.verdicts import gate_view, outcome_of, stored_verdict
 from evalcard.gate.judge import with_verdict
 from evalcard.gate.verdict import GateVerdict, LimitVerdict, ModelVerdict
@@ -46,7 +47,9 @@ def test_a_line_for_every_limit(judged):
         ("other", "95.00 %", "[90.00, 95.90]", "INCONCLUSIVE"),
         ("overall average", "–", "", "CANNOT_JUDGE"),
     ]
-    assert [line.more_items for line in view.limits] == [None, None, "12,345", None, None]
+    assert [line.more_items for line in view.limits] == [
+        None, None, "about 12345 more items like these would show it at or above the limit", None, None
+    ]  # fmt: skip
 
 
 def test_reasons_are_those_that_the_table_does_not_show(judged):
@@ -72,3 +75,23 @@ def test_a_verdict_of_an_older_form_is_none(judged, make_case):
         assert stored_verdict(none) is None and gate_view(none, SLUG) is None and outcome_of(none, SLUG) is None
     assert not index_view(run, older).has_gate
     assert stored_verdict(comparison).outcome == "CANNOT_JUDGE"
+
+
+def test_a_models_card_has_no_notes_on_other_models(judged):
+    run, comparison = judged
+    verdict = stored_verdict(comparison)
+    first, second = verdict.models
+    models = [
+        first.model_copy(update={"notes": ["on the first", "on both"]}),
+        second.model_copy(update={"notes": ["on the second", "on both"]}),
+    ]
+    notes = ["the baseline moved", "on the first", "on the second", "on both"]
+    noted = with_verdict(comparison, verdict.model_copy(update={"models": models, "notes": notes}))
+    assert gate_view(noted, SLUG).notes == ("the baseline moved", "on the first", "on both")
+    assert gate_view(noted, "toy-1b-w4a16").notes == ("the baseline moved", "on the second", "on both")
+
+
+def test_a_drop_that_rounds_to_nothing_is_not_negative(judged):
+    one = limit("PASS", -0.001, kind="max_drop", limit=1.0, low=-0.004, high=0.5)
+    view = limit_view(one)
+    assert (view.measured, view.interval) == ("0.00", "[0.00, 0.50]")

@@ -34,8 +34,8 @@ def test_mcnemar_sees_what_an_unpaired_test_misses(stored_run: Callable[..., Any
     stored_run("after", slugs=("tiny",)).add("sums", compressed).write()
     code, printed, _ = compare("before", "after")
     (line,) = [line for line in printed.splitlines() if line.startswith("sums") and "0.0095" in line]
-    assert code == 0 and line.split()[-5:] == ["tiny", "28", "11", "0.0095", "-7.73"]
-    assert "baseline   before:tiny" in printed and "compressed after:tiny" in printed
+    assert code == 0 and line.split()[-5:] == ["tiny-2", "28", "11", "0.0095", "-7.73"]
+    assert "baseline   before:tiny" in printed and "compressed tiny-2: after:tiny" in printed, "a name of its own"
     code, printed, _ = compare("before", "after", "--json")
     (one,) = json.loads(printed)["comparison"]["tasks"][0]["compressed"]
     assert (one["lost"], one["gained"], one["score"]) == (28, 11, 143 / 220)
@@ -178,6 +178,10 @@ def test_what_does_not_match_is_refused_with_4(stored_run: Any, compare: Callabl
         (["some-run:w9"], "no model 'w9'"),
         (["some-run", "--task", "nothing"], "Its rows are: sums"),
         (["some-run", "--confidence", "0.5"], "0.5"),
+        (["some-run", "--confidence", "nan"], "give a fraction"),
+        (["some-run", "--confidence", "0.9999999999999999"], "at most 0.9999"),
+        (["some-run", "--min-recovery", "0.99"], "--min-recovery is in percent, got 0.99; write 99"),
+        (["x" * 5000], "there is no run"),
         (["some-run", "--min-recovery", "300"], "300"),
         (["some-run", "--gate-file", "no.yaml"], "no.yaml"),
         ([], "Missing argument"),
@@ -194,3 +198,17 @@ def test_a_large_run_takes_seconds(stored_run: Any, compare: Callable[..., Any])
     start = time.perf_counter()
     code, _, _ = compare("latest")
     assert code == 0 and time.perf_counter() - start < 20
+
+
+@pytest.mark.parametrize("args", [["latest"], ["latest:baseline", "latest"]])
+def test_a_newer_incomplete_run_is_warned_of(
+    args: list[str], stored_run: Any, compare: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+):
+    folder = stored_run().add("sums", *flips(20, 10, 1, 1)).write()
+    monkeypatch.setattr("evalcard.results.runs.newer_incomplete", lambda out: "newer-0a1b")
+    code, printed, said = compare(*args, "--json")
+    assert code == 0 and json.loads(printed), "standard output stays whole"
+    assert said == (
+        "Warning: a newer run newer-0a1b is incomplete and was not compared; give its command again or name it.\n"
+    )
+    assert compare(folder.name)[2] == ""

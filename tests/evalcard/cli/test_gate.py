@@ -155,6 +155,15 @@ def test_flags_win_over_the_gate_file(out: Path, tmp_path: Path, capsys: pytest.
         (["--task", "other=97"], "no such task"),
         (["--average", "poetry=97"], "no such category"),
         (["--min-recovery", "0.97"], "write 97"),
+        (["--min-recovery", "1e-9"], "write 0, or a number above 1"),
+        (["--task", "sums=90", "--task", "sums=nan"], "given twice"),
+        (["--task", "sums=nan", "--task", "sums=90"], "given twice"),
+        (["--confidence", "0.9999999999999999"], "at most 0.9999"),
+        (["--junit", "x" * 5000], "File name too long"),
+        (["--summary", "x" * 5000], "File name too long"),
+        (["--write-gate", "x" * 5000], "File name too long"),
+        (["--gate-file", "x" * 5000], "File name too long"),
+        (["x" * 5000], "there is no run"),
         (["--task", "sums=0.95"], "write 95"),
         (["--min-score", "sums=0.5"], "write 50"),
         (["--min-recovery", "201"], "0 to 200"),
@@ -179,6 +188,84 @@ def test_mistakes_are_2_and_change_nothing(
     said = capsys.readouterr()
     assert says in " ".join(said.err.split()) and said.out == ""
     assert stored_verdict(folder) is None and sorted(out.rglob("*")) == before
+
+
+@pytest.mark.parametrize("option", ["--junit", "--summary", "--write-gate", "--gate-file", "RUN", "--out"])
+def test_a_link_to_itself_is_a_mistake(option: str, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder, loop = store(out), tmp_path / "loop"
+    loop.symlink_to(loop)
+    args = [str(loop)] if option == "RUN" else [option, str(loop)]
+    assert gate(out, *args) == 2
+    assert "loop" in capsys.readouterr().err and stored_verdict(folder) is None
+
+
+@pytest.mark.parametrize("left", ["run.json", "comparison.json"])
+def test_limits_of_an_incomplete_run_are_not_written(left: str, out: Path, tmp_path: Path):
+    folder, file = store(out, finished=False), tmp_path / "gate.yaml"
+    if left == "run.json":
+        (folder.path / "comparison.json").unlink()
+    assert gate(out, folder.name, "--min-recovery", "97", "--write-gate", str(file)) == 4
+    assert not file.exists() and stored_verdict_or_none(folder) is None
+
+
+def stored_verdict_or_none(folder: RunFolder) -> dict[str, Any] | None:
+    return stored_verdict(folder) if (folder.path / "comparison.json").exists() else None
+
+
+def test_another_runs_comparison_is_4_and_stays(out: Path, capsys: pytest.CaptureFixture[str]):
+    folder = store(out)
+    folder.write_comparison(folder.read_comparison().model_copy(update={"run": "other"}))
+    before = (folder.path / "comparison.json").read_bytes()
+    assert gate(out) == 4
+    assert "does not belong" in capsys.readouterr().err
+    assert (folder.path / "comparison.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("option", ["--junit", "--summary", "--write-gate"])
+@pytest.mark.parametrize("name", ["run.json", "comparison.json", "README.md", "verdicts/toy/sums.jsonl", "hard.xml"])
+def test_no_output_is_written_over_what_evalcard_keeps(
+    option: str, name: str, out: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder = store(out)
+    if name == "hard.xml":
+        os.link(folder.path / "run.json", folder.path / name)
+    (folder.path / "verdicts/toy").mkdir(parents=True)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert gate(out, "--min-recovery", "97", option, str(folder.path / name)) == 2
+    assert "is a file that evalcard keeps" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("--junit", "--summary"), ("--summary", "--write-gate"), ("--gate-file", "--junit"), ("--gate-file", "--summary")],
+)
+@pytest.mark.parametrize("how", ["same", "link", "hard link"])
+def test_outputs_are_files_of_their_own(
+    first: str, second: str, how: str, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder, one, other = store(out), tmp_path / "one", tmp_path / "other"
+    one.write_text("min_recovery: 97\n")
+    {"same": lambda: None, "link": lambda: other.symlink_to(one), "hard link": lambda: os.link(one, other)}[how]()
+    assert gate(out, first, str(one), second, str(one if how == "same" else other)) == 2
+    assert f"is the file of {first} as well" in capsys.readouterr().err
+    assert one.read_text() == "min_recovery: 97\n" and stored_verdict(folder) is None
+
+
+def test_a_gate_file_may_be_kept_up_to_date_and_a_device_given_twice(out: Path, tmp_path: Path):
+    store(out)
+    file = tmp_path / "gate.yaml"
+    file.write_text("min_recovery: 96\n")
+    devices = ["--junit", os.devnull, "--summary", os.devnull]
+    assert gate(out, "--gate-file", str(file), "--task", "sums=97", "--write-gate", str(file), *devices) == 0
+    assert "sums:" in file.read_text()
+
+
+def test_names_in_an_error_start_no_command(out: Path, capsys: pytest.CaptureFixture[str]):
+    store(out, **{"a\n::set-env name=X::y": (10, 10), "##[stop]": (10, 10)})
+    assert gate(out, "--task", "other=97") == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "a ::set-env" in said and "##[" not in said
 
 
 def test_a_file_that_cannot_be_written_is_found_before_judging(
@@ -292,3 +379,120 @@ def test_limits_that_this_run_cannot_be_asked_are_not_written(out: Path, tmp_pat
     file = tmp_path / "gate.yaml"
     assert gate(out, "--task", "other=97", "--write-gate", str(file)) == 2
     assert not file.exists()
+
+
+def started(folder: RunFolder, **settings: Any) -> None:
+    """As if ``evalcard run`` had been given these."""
+    folder.write_run(folder.read_run().model_copy(update={"resolved": settings}))
+
+
+def test_the_first_line_and_json_name_the_run_and_its_date(out: Path, capsys: pytest.CaptureFixture[str]):
+    store(out)
+    gate(out, "--min-recovery", "97")
+    assert capsys.readouterr().out.splitlines()[0] == "PASS: run sums-0a1b2c3d of 2026-11-30 11:00 UTC"
+    gate(out, "--min-recovery", "97", "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert (said["run"], said["finished"]) == ("sums-0a1b2c3d", "2026-11-30T11:00:00+00:00")
+
+
+@pytest.mark.parametrize(("command", "done"), [("gate", "judged"), ("card", "rendered"), ("rescore", "graded again")])
+def test_a_newer_incomplete_run_is_warned_of(command: str, done: str, out: Path, capsys: pytest.CaptureFixture[str]):
+    folder = store(out)
+    newer = store(out, "newer-0a1b2c3d", finished=False)
+    created = "2026-12-01T00:00:00+00:00"
+    newer.write_run(newer.read_run().model_copy(update={"created": created}))
+    invoke([command, "latest", "--out", str(out)])
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Warning")]
+    assert f"newer run newer-0a1b2c3d is incomplete and was not {done}; give its command again or name it" in line
+    invoke([command, folder.name, "--out", str(out)])
+    assert "newer" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("args", [[], ["latest"]])
+def test_nothing_but_an_incomplete_run_is_4(args: list[str], out: Path, capsys: pytest.CaptureFixture[str]):
+    store(out, finished=False)
+    assert gate(out, *args) == 4
+    assert "Give the `evalcard run` command of one again" in capsys.readouterr().err
+
+
+def test_without_a_limit_those_of_the_run_hold(out: Path, capsys: pytest.CaptureFixture[str]):
+    folder = store(out)
+    assert gate(out) == 3
+    assert "no limit was given: 99 % of every row" in capsys.readouterr().out
+    started(folder, min_recovery=97.0, confidence=0.9)
+    assert gate(out, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["confidence"] == 0.9 and said["models"][0]["limits"][0]["limit"] == 97.0
+    assert said["limits_from"].endswith("started with, --min-recovery 97 --confidence 0.9")
+    assert gate(out, "--min-score", "sums=70", "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["limits_from"] is None and said["confidence"] == 0.95
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        ["--task", "sums=90"],
+        ["--min-score", "sums=70"],
+        ["--max-drop", "5"],
+        ["--overall", "90"],
+        ["--average", "maths=90"],
+    ],
+    ids=lambda one: one[0],
+)
+def test_only_what_is_given_is_asked(limit: list[str], out: Path, capsys: pytest.CaptureFixture[str]):
+    store(out, sums=(10, 10), words=(100, 0))
+    gate(out, *limit, "--json")
+    limits = json.loads(capsys.readouterr().out)["models"][0]["limits"]
+    assert 99.0 not in [one["limit"] for one in limits] and len(limits) == (2 if "--max-drop" in limit else 1)
+
+
+@pytest.mark.parametrize(("how", "code", "said"), [("pass", 0, "let through"), ("fail", 1, "failed")])
+def test_the_code_said_is_the_code_of_the_process(
+    how: str, code: int, said: str, out: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder = store(out)
+    assert gate(out, "--on-inconclusive", how, "--json") == code
+    assert json.loads(capsys.readouterr().out)["exit_code"] == code
+    kept = stored_verdict(folder)
+    assert kept is not None and kept["exit_code"] == 3, "the verdict's own"
+    assert gate(out, "--on-inconclusive", how) == code
+    assert capsys.readouterr().out.startswith(f"INCONCLUSIVE, {said} by --on-inconclusive {how}: run sums-0a1b2c3d")
+    assert gate(out, "--on-inconclusive", how, "--min-recovery", "97") == 0
+    assert capsys.readouterr().out.startswith("PASS: run")
+
+
+def test_a_failure_has_its_reason_and_the_next_step(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = store(out, sums=(200, 0))
+    summary = tmp_path / "summary.md"
+    assert gate(out, "--min-recovery", "95", "--summary", str(summary)) == 1
+    text = " ".join(capsys.readouterr().out.split())
+    assert "sums, toy-w8a8: recovery 75.00 %" in text and "is below 95 %: its whole interval is." in text
+    assert f"next: read the card, {folder.path}/README.md" in text
+    assert f"evalcard compare {folder.path} --flips 5" in text
+    written = summary.read_text()
+    assert "is below 95 %: its whole interval is." in written and "evalcard compare sums-0a1b2c3d --flips 5" in written
+
+
+def test_what_was_written_is_said(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder, file = store(out), tmp_path / "gate.yaml"
+    write = ["--write-gate", str(file)]
+    gate(out, "--min-recovery", "97", *write)
+    assert capsys.readouterr().out.endswith(f"Wrote {file}: a new gate file.\n")
+    gate(out, "--min-recovery", "97", *write)
+    assert capsys.readouterr().out.endswith(f"Wrote {file}: no limit changed.\n")
+    gate(out, "--min-recovery", "98", *write, "--json")
+    said = capsys.readouterr()
+    assert json.loads(said.out) and said.err == f"Wrote {file}: min_recovery from 97 to 98.\n"
+    run = folder.read_run()
+    models = [run.models[0].model_copy(update={"name": "acme/new"}), *run.models[1:]]
+    folder.write_run(run.model_copy(update={"models": models}))
+    assert gate(out, "--min-recovery", "98", *write) == 2
+    assert "moves the limits to other models" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--junit", "--summary", "--write-gate"])
+def test_no_folder_is_made_for_an_output(option: str, out: Path, tmp_path: Path):
+    store(out)
+    assert gate(out, "--min-recovery", "97", option, str(tmp_path / "mistyped" / "file")) == 2
+    assert not (tmp_path / "mistyped").exists()

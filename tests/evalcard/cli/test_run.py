@@ -168,7 +168,7 @@ def test_power_takes_what_an_earlier_run_of_the_same_weights_tells(
 def test_dry_run_shows_gate_and_forecast(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert invoke(["run", *DEMO, "--out", str(tmp_path), "--dry-run", "--min-recovery", "99"]) == 0
     said = capsys.readouterr().out
-    assert "Gate: min_recovery 99 on every row, at 95 %" in said
+    assert "Gate: recovery >= 99 % on every row, decided at 95 % confidence" in " ".join(said.split())
     assert "These items can show" in said and "warning: the limit 99 %" in said
     assert invoke(["run", *DEMO, "--out", str(tmp_path), "--dry-run", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -191,7 +191,8 @@ def finished(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def outcome_with(verdict: GateVerdict | None) -> Any:
     kept = verdict.model_dump(mode="json") if verdict else None
     comparison = Comparison(schema=1, run="r", tasks=[], averages=[], health=[], verdict=kept)
-    return SimpleNamespace(comparison=comparison, verdict=verdict)
+    run = SimpleNamespace(models=[])
+    return SimpleNamespace(comparison=comparison, verdict=verdict, run=run, card=Path("results/r/README.md"))
 
 
 def verdict_of(outcome: Any) -> GateVerdict:

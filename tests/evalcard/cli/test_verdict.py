@@ -2,13 +2,16 @@
 
 import io
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from evalcard.cli.verdict import print_verdict
+from evalcard.gate.calibration import NOT_CALIBRATED
 from evalcard.gate.verdict import EXIT_CODES, GateVerdict, LimitVerdict, ModelVerdict
+from evalcard.results.records import ModelRecord
 
 
 def limit(name: str = "gsm8k", outcome: str = "PASS", **facts: Any) -> LimitVerdict:
@@ -26,7 +29,7 @@ def verdict(outcome: str, *models: tuple[str, str, list[LimitVerdict], list[str]
 
 def printed(word: GateVerdict, width: int = 80, **options: Any) -> str:
     out = io.StringIO()
-    print_verdict(word, Console(file=out, width=width, **options))
+    print_verdict(word, console=Console(file=out, width=width, **options))
     return out.getvalue()
 
 
@@ -46,7 +49,8 @@ def test_every_limit_has_a_line_with_figures_and_outcome():
     assert re.search(r"average of maths +toy-w8a8 +recovery >= 96.5 % +98.50 % +PASS\n", text)
     assert re.search(r"overall average +toy-w8a8 +drop <= 1 point +0.25 +PASS\n +\[-0.50, 0.75\]\n", text)
     assert re.search(r"mmlu +toy-w8a8 +score >= 60 % +71.00 % +PASS\n +\[70.00, ∞\)", text)
-    assert "why" not in text, "the table says it all"
+    assert lines[-1] == "  arc, toy-w8a8: why arc is FAIL: its whole interval is."
+    assert text.count("why") == 1, "of what passed the table says it all"
 
 
 def test_reasons_that_the_table_lacks_are_said_once():
@@ -114,3 +118,64 @@ def test_colour_on_a_terminal_and_none_where_it_is_not_wanted(monkeypatch: pytes
     shown = printed(word, force_terminal=True)
     assert "31m" not in shown and "FAIL" in shown
     assert "\x1b" not in printed(word)
+
+
+def test_a_model_is_called_by_its_shortest_name_that_is_its_own():
+    def model(slug: str, role: str, scheme: str | None) -> ModelRecord:
+        return ModelRecord.model_validate(
+            {"slug": slug, "role": role, "name": "acme/toy", "hub_id": None, "revision": None, "scheme": scheme,
+             "weights_digest": slug, "tokenizer_digest": "t", "template_digest": None, "numerics": "n"}
+        )  # fmt: skip
+
+    models = [model("toy", "baseline", None), model("a-w4a16", "compressed", "w4a16"), model("c", "compressed", "w8a8")]
+    out = io.StringIO()
+    word = verdict("PASS", ("a-w4a16", "PASS", [limit()], []), ("c", "PASS", [limit()], []))
+    print_verdict(word, models, Console(file=out, width=80))
+    assert re.search(r"gsm8k +w4a16 +recovery", out.getvalue()) and "a-w4a16" not in out.getvalue()
+    out = io.StringIO()
+    print_verdict(word, [*models, model("b", "compressed", "w4a16")], Console(file=out, width=80))
+    assert re.search(r"gsm8k +a-w4a16 +recovery", out.getvalue()), "two of that scheme"
+
+
+def test_the_run_and_where_its_limits_are_from_are_said_first():
+    word = verdict(
+        "INCONCLUSIVE", ("a", "INCONCLUSIVE", [limit("arc", "INCONCLUSIVE")], []),
+        run="arc-0a1b", finished="2026-03-04T05:06:07+00:00", limits_from="no limit was given: 99 % of every row",
+    )  # fmt: skip
+    assert printed(word).splitlines()[:3] == [
+        "INCONCLUSIVE: run arc-0a1b of 2026-03-04 05:06 UTC",
+        "  1 limit, 1 INCONCLUSIVE; decided by intervals at 95 % confidence",
+        "  no limit was given: 99 % of every row",
+    ]
+    out = io.StringIO()
+    print_verdict(word, console=Console(file=out, width=100), on_inconclusive="pass")
+    first = "INCONCLUSIVE, let through by --on-inconclusive pass: run arc-0a1b of 2026-03-04 05:06 UTC"
+    assert out.getvalue().splitlines()[0] == first
+
+
+@pytest.mark.parametrize(
+    ("reasons", "said"),
+    [
+        (["arc: cut off."], "held back by 1 finding;"),
+        (["arc: cut off.", "arc: repeats."], "held back by 2 findings;"),
+        ([f"a: {NOT_CALIBRATED}: its limits were set for b."], "held back as the gate was set for other models;"),
+    ],
+)
+def test_what_holds_passes_back_is_said_beside_their_number(reasons: list[str], said: str):
+    word = verdict("INCONCLUSIVE", ("a", "INCONCLUSIVE", [limit(), limit("arc")], reasons))
+    first = " ".join(printed(word).split("\n\n")[0].split())
+    assert f"INCONCLUSIVE: 2 limits, 2 PASS, {said} decided by" in first
+
+
+def test_a_failure_says_once_what_to_do_next(tmp_path: Path):
+    failed = ("a", "FAIL", [limit("arc", "FAIL"), limit("sums", "FAIL")], [])
+    folder = tmp_path / ("a long name " * 8).strip()
+    out = io.StringIO()
+    print_verdict(verdict("FAIL", failed), console=Console(file=out, width=80), folder=folder)
+    assert out.getvalue().splitlines()[-2:] == [
+        f"  next: read the card, {folder}/README.md",
+        f"  next: see what was lost, evalcard compare '{folder}' --flips 5",
+    ]
+    out = io.StringIO()
+    print_verdict(verdict("PASS", ("a", "PASS", [limit()], [])), console=Console(file=out, width=80), folder=folder)
+    assert "next" not in out.getvalue()

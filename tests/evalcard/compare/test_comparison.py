@@ -230,3 +230,27 @@ def test_nothing_is_no_crash(case):
     comparison = compare_answers(case.run(), {})
     assert comparison.tasks == comparison.averages == comparison.health == []
     assert decode_record(encode_record(comparison), Comparison, "here", "") == comparison
+
+
+@pytest.mark.parametrize("score", [1e300, -1e51])
+def test_scores_that_no_arithmetic_holds_are_refused(case, score):
+    case.add("a", [1.0] * 9, [1.0] * 8 + [score])
+    with pytest.raises(ComparisonRefused, match=r"task a, item 8 of small: acc \(none\) is .*up to 1e\+50"):
+        case.compare()
+
+
+@pytest.mark.parametrize("score", [1e50, 1e-320, 5e-324])
+@pytest.mark.parametrize("higher", [True, False])
+def test_odd_scores_are_compared_or_have_a_reason(case, score, higher):
+    case.add("a", [1.0] * 20, [score] * 20, higher_is_better=higher).add("b", [score] * 20, [1.0] * 20)
+    for row in case.compare().tasks:
+        (one,) = row.compressed
+        assert one.recovery is not None or one.reason
+
+
+def test_a_recovery_without_an_interval_says_why(case, told):
+    case.add("a", [3.5] * 20, [3.5] * 20, higher_is_better=False)
+    found = case.compare()
+    (one,) = found.tasks[0].compressed
+    assert one.recovery.value == 100 and one.recovery.low is one.recovery.high is None
+    assert "no interval: only 0 items score differently" in told(found)["note: a, small"]

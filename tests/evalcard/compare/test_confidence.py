@@ -6,6 +6,8 @@ import pytest
 
 from evalcard.compare import averages, comparison, rows
 from evalcard.compare.confidence import at_confidence
+from evalcard.errors import UserError
+from evalcard.results.records import SequentialRecord
 
 
 def test_as_if_compared_at_that_confidence(case: Any, flips: Any, monkeypatch: pytest.MonkeyPatch):
@@ -32,3 +34,14 @@ def test_what_has_no_interval_gets_none(case: Any):
     case.add("a", [0] * 9, [1] * 9)
     found = at_confidence(case.compare(), 0.8)
     assert found.confidence == 0.8 and found.tasks[0].compressed[0].recovery is None
+
+
+def test_a_confidence_sequence_is_never_shown_as_of_another_confidence(case: Any, flips: Any, monkeypatch: Any):
+    case.add("a", *flips(90, 60, 8, 3))
+    early = SequentialRecord(row="a", limit=95, confidence=0.95, items=300, used=90, decision=None, low=80, high=99)
+    run = case.run().model_copy(update={"sequential": [early]})
+    monkeypatch.setattr(case, "run", lambda: run)
+    found = case.compare()
+    assert at_confidence(found, 0.95) == found
+    with pytest.raises(UserError, match="a used 90 of 300 items.*a confidence of 0.95, got 0.99.*--sequential"):
+        at_confidence(found, 0.99)

@@ -8,6 +8,7 @@ import pytest
 from evalcard.compare.joined import compare_stored
 from evalcard.errors import ComparisonRefused
 from evalcard.results.records import RowRecord
+from evalcard.results.stored import LeftOut
 
 
 def narrowed(model: Any, task: str, items: range) -> Any:
@@ -170,3 +171,47 @@ def test_other_seeds_of_greedy_answers_say_nothing(case: Any, stored: Any):
     ours, theirs = stored()
     _, found = compare_stored(ours, replace(theirs, seed=7))
     assert said(found, "warning") == ""
+
+
+@pytest.mark.parametrize("damaged", ["baseline", "compressed", "both"])
+def test_results_that_are_there_and_unusable_forbid_a_pass(case: Any, stored: Any, damaged: str):
+    case.add("a", [1] * 9, [1] * 9).add("b", [1] * 9, [0] * 9)
+    ours, theirs = stored()
+    broken = {"left_out": {"b": LeftOut("acc: no mean over items")}}
+    if damaged != "compressed":
+        ours = replace(ours, rows=ours.rows[:1], **broken)
+    if damaged != "baseline":
+        theirs = replace(theirs, rows=theirs.rows[:1], **broken)
+    _, found = compare_stored(ours, theirs)
+    assert "b: Its results are left out: " in said(found, "warning") and "no mean over items" in said(found, "warning")
+    assert said(found, "warning").count("eft out") == 1, "once"
+
+
+@pytest.mark.parametrize(("other", "severity"), [(True, "note"), (False, "warning")])
+def test_what_has_no_item_scores_in_either_is_a_note(case: Any, stored: Any, other: bool, severity: str):
+    case.add("a", [1] * 9, [1] * 9)
+    one, two = (replace(model, left_out={"text": LeftOut("ppl: no mean over items", by_design)})
+                for model, by_design in zip(stored(), (True, other), strict=True))  # fmt: skip
+    _, found = compare_stored(one, two)
+    assert "text: Its results are left out: ppl: no mean over items" in said(found, severity)
+
+
+def test_items_that_neither_answered_are_a_warning_on_common_items(case: Any, stored: Any):
+    case.add("a", [1] * 55, [1] * 55, items_selected=250, items_total=250)
+    ours, theirs = (replace(model, is_complete=False) for model in stored())
+    run, found = compare_stored(ours, theirs, common_items=True)
+    assert said(found, "blocker") == ""
+    expected = "a, small: 55 items are compared; the other 195 of 250 neither result has answered."
+    assert expected in said(found, "warning") and found.tasks[0].n == 55
+    assert (run.tasks[0].items_selected, run.tasks[0].items_total) == (55, 250)
+    _, found = compare_stored(*stored())
+    assert "55 of 250 answers are there" in said(found, "blocker"), "not asked to compare less"
+
+
+def test_items_without_all_their_repeats_are_left_out_whole(case: Any, stored: Any):
+    case.add("a", [[1, 1]] * 9, [[1, 0]] * 9)
+    ours, theirs = stored()
+    fewer = replace(theirs, verdicts={"a": theirs.verdicts["a"][:-1]}, is_complete=False)
+    run, found = compare_stored(ours, fewer, common_items=True)
+    assert found.tasks[0].n == 8 and said(found, "blocker") == ""
+    assert "16 answers are compared; 2 that only one" in said(found, "warning")

@@ -5,9 +5,10 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from evalcard.compare.intervals import Interval, PairedCounts, normal_quantile, score_ratio
+from evalcard.compare.intervals import Interval, PairedCounts, normal_quantile, ratio_statistic, score_ratio
 from evalcard.compare.plans import MeanPlan, Plan, expected_counts
 from evalcard.compare.power import (
     finest_limit,
@@ -47,6 +48,28 @@ def test_finest_limit_is_passed_as_often_as_promised(plan):
     assert limit is not None
     found = [score_ratio(draw(plan, 1.0, source), plan.confidence) for _ in range(300)]
     assert sum(one.low >= limit for one in found) / 300 == pytest.approx(plan.power, abs=0.09)
+
+
+def share_of(plan: Plan, recovery: float, ratio: float, sign: int) -> float:
+    """Of simulated runs at this recovery, those whose statistic of ``ratio`` is beyond the quantile on this side."""
+    mean = expected_counts(plan, recovery)
+    cells = np.array([mean.both, mean.lost, mean.gained]) / plan.n
+    drawn = np.random.default_rng(7).multinomial(plan.n, [*cells, max(1 - cells.sum(), 0.0)], size=4000)
+    counts, times = np.unique(drawn[:, :3], axis=0, return_counts=True)
+    z = normal_quantile(plan.confidence)
+    found = [sign * ratio_statistic(PairedCounts(*map(int, one), plan.n), ratio) > z for one in counts]
+    return float(times[found].sum() / times.sum())
+
+
+@pytest.mark.parametrize("n", [40, 60, 100, 200, 500])
+@pytest.mark.parametrize("score", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize("flips", [0.02, 0.05, 0.1])
+def test_few_items_show_what_is_promised_in_four_of_five_runs_and_not_in_nineteen_of_twenty(n, score, flips):
+    """Where the drop takes all the flips, the statistic spreads by a half and not by one."""
+    plan = Plan(n, score, flips)
+    drop, limit = smallest_drop(plan), finest_limit(plan)
+    assert share_of(plan, 1 - drop, 1.0, -1) == pytest.approx(plan.power, abs=0.04)
+    assert share_of(plan, 1.0, limit, 1) == pytest.approx(plan.power, abs=0.04)
 
 
 @pytest.mark.parametrize("figure", [smallest_drop, lambda plan: 1 - finest_limit(plan)], ids=["drop", "margin"])

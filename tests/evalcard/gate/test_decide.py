@@ -4,11 +4,12 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from evalcard.compare.evidence import ratio_interval
 from evalcard.gate.judge import judge
+from evalcard.gate.measure import wilson
 from evalcard.gate.spec import Bounds, GateSpec
 from evalcard.gate.verdict import GateVerdict, LimitVerdict
 from evalcard.results.compared import CompressedScore
@@ -47,6 +48,8 @@ def test_a_harder_limit_is_never_easier(compare: Any, counts: Any, drawn: Any, k
     _, compared = compare({"t": table(counts, drawn)})
     easy, hard = (limit + step, limit) if kind == "max_drop" else (limit, limit + step)
     easy, hard = min(easy, 2000), min(hard, 2000)
+    # Up to 1 % a share is taken for a fraction, and refused.
+    assume(kind == "max_drop" or not any(0 < one <= 10 for one in (easy, hard)))
     first, second = (only(judge(compared, spec_of(**{kind: one / 10}))) for one in (easy, hard))
     assert order[first.outcome] <= order[second.outcome]
     for one in (first, second):
@@ -92,7 +95,8 @@ def test_an_open_end_is_told_with_what_would_close_it(compare: Any, counts: Any)
     assert (judged.outcome, judged.exit_code, limit.value) == ("INCONCLUSIVE", 3, 100.0)
     assert judged.reasons == [
         f"t, small: recovery 100.00 % (95 % interval {limit.low:.2f} to {limit.high:.2f}) does not decide 99 %: about "
-        f"{limit.more_items} more items would decide, and there are 1019; these can show a limit of 97.5 % or less."
+        f"{limit.more_items} more items like these would show it at or above the limit, and there are 1019; "
+        "these can show a limit of 97.50 % or less."
     ]
     # What it says is true: with so many items more of the same kind it passes, with a tenth fewer it does not.
     enough = 300 + limit.more_items
@@ -104,10 +108,42 @@ def test_an_open_end_is_told_with_what_would_close_it(compare: Any, counts: Any)
 def test_it_says_where_the_items_do_not_suffice(compare: Any, counts: Any):
     scores = {"t": counts(300, 150, 0, 0)}
     used_up = only(judge(compare(scores)[1], spec_of(min_recovery=99), compare(scores)[0]))
-    assert "would decide, but all 300 are used; these" in used_up.reason
+    assert "would show it at or above the limit, but all 300 are used; these" in used_up.reason
     run, compared = compare(scores, {"t": {"items_total": 320}})
-    assert "would decide, but there are only 20; these" in only(judge(compared, spec_of(min_recovery=99), run)).reason
-    assert "more items would decide; these" in only(judge(compared, spec_of(min_recovery=99))).reason
+    assert "the limit, but there are only 20; these" in only(judge(compared, spec_of(min_recovery=99), run)).reason
+    assert "would show it at or above the limit; these" in only(judge(compared, spec_of(min_recovery=99))).reason
+
+
+@pytest.mark.parametrize(
+    ("limits", "side"),
+    [({"min_recovery": 99}, "below"), ({"min_recovery": 97}, "at or above"), ({"max_drop": 1}, "above"),
+     ({"max_drop": 2.2}, "at or below"), ({"min_score": 80}, "below"), ({"min_score": 77}, "at or above")],
+)  # fmt: skip
+def test_it_says_which_way_more_items_would_decide(limits: dict[str, float], side: str, compare: Any, counts: Any):
+    """A release that heads for a FAIL must not read as one that only lacks items."""
+    limit = only(judge(compare({"t": counts(1000, 800, 25, 11)})[1], spec_of(**limits)))
+    assert limit.outcome == "INCONCLUSIVE"
+    assert f"about {limit.more_items} more items like these would show it {side} the limit" in limit.reason
+
+
+@pytest.mark.parametrize("distance", [0.002, 0.05])
+def test_a_number_of_items_that_nobody_has_is_not_told(distance: float, compare: Any, counts: Any):
+    run, compared = compare({"t": counts(1000, 800, 25, 11)})
+    value = compared.tasks[0].compressed[0].recovery.value
+    limit = only(judge(compared, spec_of(min_recovery=value - distance), run))
+    assert limit.outcome == "INCONCLUSIVE" and limit.more_items is None
+    assert ": too close to the limit to be decided in practice; these can show" in limit.reason
+
+
+@pytest.mark.parametrize("least", [78.0, 77.0, 80.5])
+def test_the_items_that_decide_a_least_score_are_the_ones_that_do(least: float, compare: Any, counts: Any):
+    """Wilson's interval is lopsided, so that it does not narrow with the root of the items alone."""
+    n, score = 500, 0.79
+    limit = only(judge(compare({"t": counts(n, 395, 0, 0)})[1], spec_of(min_score=least)))
+    assert limit.outcome == "INCONCLUSIVE" and limit.more_items is not None
+    for items, is_open in ((n + limit.more_items, False), (n + limit.more_items - 1, True)):
+        ends = wilson(score, items, 0.95)
+        assert (ends.low < least / 100 < ends.high) == is_open
 
 
 def test_no_number_of_items_helps_where_the_limit_is_the_value(compare: Any, counts: Any):

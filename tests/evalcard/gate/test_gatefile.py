@@ -1,5 +1,8 @@
 """Gate files: read strictly, written with what they were set for and why they changed."""
 
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -107,11 +110,22 @@ def test_what_a_file_does_not_say_is_not_asked(given_file: Any):
         ("confidence: 0.9", "has no limit"),
         ("tasks: {}", "has no limit"),
         ("tasks: {t: {}}", "has no limit"),
-        ("", "holds NoneType"),
+        ("", "is empty. Give it a limit, such as `min_recovery: 99`"),
+        ("# only words\n", "is empty"),
         ("- 99", "holds list"),
         ("min_recovery: [", "is not YAML"),
         ("min_recovery: 99\nset_for: {date: 2026-99-99}", "is not YAML"),
         ("? [a, b]\n: 1", "is not YAML"),
+        ("min_recovery: 1:30", "'1:30' is read as 90 by YAML; write that"),
+        ("min_recovery: 0143", "'0143' is read as 99 by YAML"),
+        ("min_recovery: 1:30.5", "'1:30.5' is read as 90.5 by YAML"),
+        ("min_recovery: 0x63", "'0x63' is read as 99"),
+        ("min_recovery: 0.99", "the limit min_recovery is in percent, got 0.99; write 99"),
+        ("tasks: {t: 1}", "tasks.t: the limit min_recovery is in percent, got 1; write 100"),
+        ("overall: {min_score: 0.5}", "min_score is in percent, got 0.5; write 50"),
+        ("min_recovery: 99\nconfidence: 0.9999999999999999", "is 0.9999999999999999; give a fraction"),
+        ("[" * 20_000, "is damaged: it is nested too deeply"),
+        ("# " + "x" * 2**20, "has more than 1048576 bytes"),
         ("!!python/object/apply:os.system ['true']", "is not YAML"),
     ],
 )
@@ -128,7 +142,8 @@ def test_a_file_that_is_not_there(tmp_path: Path):
 
 
 numbers = st.one_of(st.none(), st.floats(0, 200), st.integers(0, 200).map(float))
-bounds = st.builds(Bounds, numbers, numbers, numbers)
+percents = numbers.filter(lambda one: one is None or one == 0 or one > 1)
+bounds = st.builds(Bounds, percents, numbers, percents)
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8)
 named = st.dictionaries(names, bounds.filter(lambda one: list(one) != []), max_size=3)
 specs = st.builds(
@@ -199,6 +214,31 @@ def test_a_new_limit_and_a_stricter_one_need_no_reason(run: Any, tmp_path: Path)
     assert len(yaml.safe_load(path.read_text())["changes"]) == 4
 
 
+def test_other_models_ask_for_a_reason_and_it_is_kept(run: Any, tmp_path: Path):
+    record, compared = run
+    path = tmp_path / "gate.yaml"
+    assert write_gate(path, GateSpec(), *run, None) is None, "a new file"
+    assert write_gate(path, GateSpec(), *run, None) == []
+    written = path.read_bytes()
+    models = [record.models[0].model_copy(update={"name": "org/new"}), record.models[1]]
+    moved = record.model_copy(update={"models": models})
+    with pytest.raises(UserError, match="other models, set_for.baseline from org/base to org/new, in .* for a reason"):
+        write_gate(path, GateSpec(), moved, compared, None)
+    assert path.read_bytes() == written
+    found = write_gate(path, GateSpec(), moved, compared, "The next release.")
+    assert [one.in_words() for one in found or ()] == ["set_for.baseline from org/base to org/new"]
+    (change,) = yaml.safe_load(path.read_text())["changes"]
+    assert change == {"date": "2026-03-04", "what": "set_for.baseline", "from": "org/base", "to": "org/new",
+                      "reason": "The next release."}  # fmt: skip
+    other = moved.model_copy(update={"models": [models[0], models[1].model_copy(update={"name": "org/tiny"})]})
+    with pytest.raises(UserError, match="lowers min_recovery from 99 to 98 and moves the limits to other models"):
+        write_gate(path, GateSpec(every=Bounds(98)), other, compared, " ")
+
+
+def test_what_no_model_was_named_for_may_be_set_for_one(run: Any, given_file: Any):
+    assert write_gate(given_file("min_recovery: 99"), GateSpec(), *run, None) == []
+
+
 def test_a_limit_of_every_row_may_become_one_of_a_row(run: Any, tmp_path: Path):
     """What a row has to reach counts, not where it is written."""
     path = tmp_path / "gate.yaml"
@@ -237,7 +277,9 @@ def test_with_neither_file_nor_flag_rows_are_held_against_99():
 def test_flags_alone():
     assert merge(None, every=Bounds(97)) == GateSpec(every=Bounds(97))
     assert merge(None, every=Bounds(max_drop=2)) == GateSpec(every=Bounds(max_drop=2))
-    assert merge(None, tasks={"t": Bounds(95)}) == GateSpec(tasks={"t": Bounds(95)})
+    assert merge(None, tasks={"t": Bounds(95)}) == GateSpec(every=Bounds(), tasks={"t": Bounds(95)})
+    score = {"t": Bounds(min_score=95)}
+    assert merge(None, tasks=score) == GateSpec(every=Bounds(), tasks=score), "as a file that holds just this"
     assert merge(None, overall=Bounds(97)) == GateSpec(every=Bounds(), overall=Bounds(97))
     assert merge(None, averages={"m": Bounds(97)}) == GateSpec(every=Bounds(), averages={"m": Bounds(97)})
     assert merge(None, confidence=0.9, decide="point") == GateSpec(confidence=0.9, decide="point")
@@ -264,3 +306,41 @@ def test_flags_win_over_the_file(given_file: Any):
         confidence=0.8,
         decide="interval",
     )
+
+
+def test_half_a_point_of_drop_and_nothing_at_all_are_limits(given_file: Any):
+    assert load_gate(given_file("max_drop: 0.5\nmin_recovery: 0")) == GateSpec(every=Bounds(0, max_drop=0.5))
+
+
+@pytest.mark.parametrize("make", ["device", "pipe", "folder"])
+def test_what_may_never_end_is_not_read(make: str, tmp_path: Path):
+    path = Path("/dev/zero") if make == "device" else tmp_path / make
+    if make == "device" and not path.exists():
+        pytest.skip("needs /dev/zero")
+    if make == "pipe":
+        os.mkfifo(path)
+    if make == "folder":
+        path.mkdir()
+    with pytest.raises(UserError, match="no regular file"):
+        load_gate(path)
+
+
+def test_two_who_write_at_once_lose_no_entry(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "gate.yaml"
+    write_gate(path, GateSpec(every=Bounds(90)), *run, None)
+    load = gatefile._load
+
+    def slow(path: Path) -> Any:
+        found = load(path)
+        time.sleep(0.2)
+        return found
+
+    monkeypatch.setattr(gatefile, "_load", slow)
+    limits = [91.0, 92.0, 93.0]
+    with ThreadPoolExecutor(3) as pool:
+        made = [pool.submit(write_gate, path, GateSpec(every=Bounds(one)), *run, "because") for one in limits]
+        for one in made:
+            one.result()
+    kept = yaml.safe_load(path.read_text())["changes"]
+    assert sorted(one["to"] for one in kept) == limits and len(kept) == 3
+    assert [one.name for one in tmp_path.iterdir()] == ["gate.yaml"], "no lock is left behind"

@@ -162,7 +162,7 @@ def test_truncated_answers_leave_it_open(compare: Any):
 def test_a_broken_baseline_is_an_error(right: int, chance: float, why: str, compare: Any, counts: Any):
     """Cases 125 and 4: at chance, or near 0, it is no denominator; nor does a least score help the gate over it."""
     run, compared = compare({"mmlu": counts(1000, right, 0, 2)}, {"mmlu": {"chance": chance}})
-    for spec in (at(99), at(0, "interval"), GateSpec(every=Bounds(min_score=0.1)), GateSpec(every=Bounds(max_drop=9))):
+    for spec in (at(99), at(0, "interval"), GateSpec(every=Bounds(min_score=10)), GateSpec(every=Bounds(max_drop=9))):
         judged = judge(compared, spec, run)
         assert outcome(judged) == ("CANNOT_JUDGE", 4), spec
         assert any(why in reason for reason in judged.reasons), judged.reasons
@@ -206,6 +206,9 @@ def test_a_verdict_stands_as_long_as_what_it_judged(row: Any, comparison: Any):
     assert keep_verdict(judged, first) == judged and judged.verdict is not None
     other: Comparison = comparison(row("arc", Fraction(3, 4), small=Fraction(73, 100)))
     assert keep_verdict(judged, other) == other and other.verdict is None
+    renamed = first.model_copy(update={"tasks": [first.tasks[0].model_copy(update={"metric": "number"})]})
+    kept = keep_verdict(judged, renamed)
+    assert kept == renamed.model_copy(update={"verdict": judged.verdict}), "another judge that says the same"
 
 
 def test_each_reason_is_given_once(row: Any, comparison: Any, finding: Any):
@@ -213,10 +216,19 @@ def test_each_reason_is_given_once(row: Any, comparison: Any, finding: Any):
     fault = finding("blocker", finding="No recovery: the baseline scores 0.", where="t", row="t")
     compared = comparison(row("t", Fraction(1, 2), a=None, b=None), health=[fault, finding("blocker")])
     judged = judge(compared, at(99))
-    assert judged.reasons == ["t, a, b: no recovery: the baseline scores 0.", "here: Something is odd."]
+    assert judged.reasons == ["t, a, b: no recovery: the baseline scores 0. Look.", "here: Something is odd."]
     assert [model.reasons for model in judged.models] == [["here: Something is odd."]] * 2
-    assert [model.limits[0].reason for model in judged.models] == ["no recovery: the baseline scores 0"] * 2
+    assert [model.limits[0].reason for model in judged.models] == ["no recovery: the baseline scores 0. Look"] * 2
     assert outcome(judged) == ("CANNOT_JUDGE", 4)
+
+
+def test_what_cannot_be_judged_says_what_to_do(compare: Any, counts: Any):
+    """A terminal, JUnit XML and annotations show the reason alone, without the findings that hold the advice."""
+    _, compared = compare({"t": counts(100, 3, 0, 0)})
+    (limit,) = judge(compared, at(99)).models[0].limits
+    assert limit.outcome == "CANNOT_JUDGE"
+    assert "only 3 of 100 items right" in limit.reason and "Use an easier task or more items" in limit.reason
+    assert judge(compared, at(99)).models[0].reasons == [], "the finding itself is not told a second time"
 
 
 def test_a_blocker_that_says_more_than_its_row_stays(row: Any, comparison: Any, finding: Any):

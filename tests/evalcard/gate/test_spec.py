@@ -50,3 +50,9 @@ def test_limits_come_rows_first():
 def test_asking_nothing():
     assert GateSpec(every=Bounds(), tasks={"t": Bounds()}).asks_nothing
     assert not GateSpec().asks_nothing and not GateSpec(every=Bounds(), overall=Bounds(0)).asks_nothing
+
+
+@pytest.mark.parametrize(("kind", "example"), [("max_drop", "1"), ("min_recovery", "99"), ("min_score", "99")])
+def test_a_limit_out_of_range_is_refused_with_one_of_its_kind(kind: str, example: str):
+    with pytest.raises(UserError, match=f"the limit {kind} is -1; give a number from 0 to 200, such as {example}\\."):
+        Bounds(**{kind: -1})

@@ -84,7 +84,7 @@ def stopped(compare: Any, counts: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("spec", "got"),
-    [(asked(tasks={"t": Bounds(max_drop=1)}), "max_drop of t"), (asked(every=Bounds(min_score=1)), "min_score of t"),
+    [(asked(tasks={"t": Bounds(max_drop=1)}), "max_drop of t"), (asked(every=Bounds(min_score=2)), "min_score of t"),
      (asked(averages={"general": Bounds(98)}), "min_recovery of the average of general"),
      (asked(overall=Bounds(max_drop=1)), "max_drop of the overall average"),
      (GateSpec(confidence=0.9), "a confidence of 0.9"), (GateSpec(decide="point"), "the decision by 'point'")],

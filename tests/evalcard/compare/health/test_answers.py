@@ -153,3 +153,22 @@ def test_findings_name_row_and_model(case, flips):
         changed(case, slug, "gsm8k", 30, finish="length", outcome="truncated", text="")
     found = {(one.row, one.model, one.where) for one in case.compare().health}
     assert found == {("gsm8k", None, "gsm8k, base"), ("gsm8k", "small", "gsm8k, small")}
+
+
+REFRAIN = "Row, row, row your boat, gently down the stream. " * 5
+
+
+@pytest.mark.parametrize(
+    ("finish", "outcome", "is_loop"),
+    [("stop", "correct", False), ("stop_string", "correct", False), ("stop", "wrong", True),
+     ("stop", "no_answer", True), ("length", "correct", True)],
+)  # fmt: skip
+def test_a_right_answer_that_ends_by_itself_is_no_loop(case, flips, told, finish, outcome, is_loop):
+    case.add("gsm8k", *flips(100, 50, 0, 0))
+    for item in range(100, 110):
+        for slug in case.slugs:
+            case.answer(slug, "gsm8k", item, 0, 1, text=REFRAIN, finish=finish, outcome=outcome)
+    case.tasks["gsm8k"] = case.tasks["gsm8k"].model_copy(update={"items_selected": 110, "items_total": 110})
+    said = "9.1 % (10 of 110) of answers end in a loop."
+    found = case.compare().health
+    assert [one.finding for one in found if "loop" in one.finding] == ([said] * 2 if is_loop else [])

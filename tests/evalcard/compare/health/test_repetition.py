@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalcard.compare.health.repetition import MIN_LENGTH, MIN_REPEATS, ends_in_a_loop
+from evalcard.compare.health.repetition import CLOSING, MIN_LENGTH, MIN_REPEATS, MOST_TAIL, ends_in_a_loop
 
 DATA = os.environ.get("EVALCARD_TEST_DATA")
 
@@ -40,6 +40,15 @@ PARAGRAPH = (
         WORKED * 3 + PARAGRAPH * 5 + PARAGRAPH[:100],
         " ".join(map(str, range(9000))) + "\n" + "Therefore, x = 4. " * 200,
         "Question: What is 2 + 2?\nAnswer: 4\n\n" * 5,
+        WORKED + "the" + " the" * 100 + "\n",
+        WORKED + "\n".join(["So the answer is 75."] * 6) + "\n\n  \t\n",
+        WORKED + "the " * 100 + ".",
+        WORKED + "So the answer is 75. " * 6 + "</s>",
+        WORKED + "So the answer is 75. " * 6 + "**Hence\n\n",
+        PARAGRAPH * 5 + "But that is not what was asked.",
+        (PARAGRAPH + "no " * 150) * 5,
+        (PARAGRAPH + "Let me try that once again, from the very start. " * 150) * 4 + "Let me",
+        ("".join(f"{n} Let me try that once again, from the start. " for n in range(150)) + "And on.") * 5,
     ],
 )
 def test_loops(text):
@@ -71,6 +80,9 @@ SOLUTIONS = [
     "The matrix is\n\\begin{pmatrix} " + " \\\\ ".join(["0 & 0 & 0 & 0"] * 8) + " \\end{pmatrix}",
     "[" + ", ".join(["0"] * 100) + "]",
     "the " * 100 + "and so the answer is 4.",
+    WORKED + "So the answer is 75. " * 6 + "No, it is 76.",
+    PARAGRAPH * 5 + "But that is not at all what was asked for here.",
+    "Rows: [" + ", ".join(["0.000000"] * 20) + "]\n",
     "She sells 16 - 3 - 4 = <<16-3-4=9>>9 eggs a day.\nShe makes 9 * 2 = $<<9*2=18>>18 a day.\n#### 18",
     "Let $x = 0.\\overline{7}$. Then $10x = 7.\\overline{7}$, so $9x = 7$ and $x = \\boxed{\\frac{7}{9}}$.",
     "We list the terms: $2, 6, 18, 54, 162, 486, 1458$. Their sum is $2(3^7 - 1)/2 = \\boxed{2186}$.",
@@ -99,7 +111,17 @@ def test_whatever_is_repeated_often_enough_is_found(start, unit, repeats):
 
 
 def by_definition(text: str) -> bool:
-    """Every unit and the longest stretch that has this period, letter by letter."""
+    """With all its white space, or without that at the end and with the shortest tail that leaves a loop."""
+    said = text.rstrip()
+    for tail in range(min(MOST_TAIL, len(said)) + 1):
+        unit = unit_of(said[: len(said) - tail])
+        if unit or (tail < len(said) and said[len(said) - tail - 1] in CLOSING):
+            return tail == 0 < unit or 2 * tail < unit or unit_of(text) > 0
+    return unit_of(text) > 0
+
+
+def unit_of(text: str) -> int:
+    """Every unit and the longest stretch that has this period, letter by letter; 0 where none is long enough."""
     n = len(text)
     for unit in range(1, n // MIN_REPEATS + 1):
         stretch = unit
@@ -107,8 +129,8 @@ def by_definition(text: str) -> bool:
             stretch += 1
         least = MIN_LENGTH if any(map(str.isalnum, text[n - unit :])) else 200
         if stretch >= max(MIN_REPEATS * unit, least, min(int(n / 4), 2000)):
-            return True
-    return False
+            return unit
+    return 0
 
 
 def test_the_fast_way_agrees_with_the_definition():
@@ -117,7 +139,8 @@ def test_the_fast_way_agrees_with_the_definition():
     for _ in range(1500):
         start = "".join(draw.choices("ab. ", k=draw.randrange(120)))
         unit = "".join(draw.choices("ab. ", k=draw.randrange(1, 30)))
-        text = (start + unit * draw.randrange(12) + unit[: draw.randrange(len(unit))]) or "x"
+        tail = "".join(draw.choices("abc.] \n", k=draw.choice((0, 0, 1, 2, 5, 12))))
+        text = (start + unit * draw.randrange(12) + unit[: draw.randrange(len(unit))] + tail) or "x"
         assert ends_in_a_loop(text) == by_definition(text), text
         found += ends_in_a_loop(text)
     assert 300 < found < 1300, found
@@ -128,8 +151,13 @@ def test_long_answers_take_no_time():
     draw = random.Random(1)
     unit = "Wait, let me check that again, slowly. "
     texts = ["".join(f"{draw.randrange(10**6)} {unit}" for _ in range(12_000)), "ab" * 250_000 + "c", "a" * 500_000]
+    # Periods within periods, the hardest there is for a search of repetitions.
+    short, word = "a", "ab"
+    while len(word) < 400_000:
+        short, word = word, word + short
+    texts.append(word + unit)
     start = time.process_time()
-    assert [ends_in_a_loop(text) for text in texts] == [False, False, True]
+    assert [ends_in_a_loop(text) for text in texts] == [False, False, True, False]
     assert time.process_time() - start < 1
 
 

@@ -336,3 +336,30 @@ def test_a_member_that_would_unpack_to_too_much(tmp_path: Path, four: dict[str, 
     save_eval(tmp_path / "a.eval", members(four))
     with pytest.raises(UserError, match="has more than"):
         import_results(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "metric", "values", "expected"),
+    [("judge", "mean", ["C", "I", "P"], True), ("judge", "mean", [True, False, "no"], True),
+     ("judge", "accuracy", [0.5, 1.0, 0.0], True), ("f1", "mean", [0.5, 1.0, 0.0], True),
+     ("wer", "mean", [0.5, 1.0, 0.0], False), ("judge", "mean", [0.5, 1.0, 0.0], None),
+     ("judge", "mean", ["0.5", "1", "0"], None)],
+)  # fmt: skip
+def test_a_direction_is_never_guessed(
+    tmp_path: Path, scorer: str, metric: str, values: list[Any], expected: bool | None
+):
+    samples = [sample(i, value) for i, value in enumerate(values)]
+    for one in samples:
+        one["scores"] = {scorer: one["scores"]["match"]}
+    scores = [{"name": scorer, "scorer": scorer, "metrics": {metric: {"name": metric, "value": 0.5}}}]
+    path = save_json(tmp_path / "a.json", log(samples, results={"scores": scores}, scorers=[{"name": scorer}]))
+    if expected is None:
+        with pytest.raises(UserError, match="nothing states whether higher or lower is better for mean of judge"):
+            import_results(path)
+    else:
+        (stored,) = import_results(path)
+        assert stored.tasks["sums"].higher_is_better is expected
+
+
+def test_a_score_beyond_a_float_counts_0_as_what_is_no_number():
+    assert value_of(10**400) == 0.0

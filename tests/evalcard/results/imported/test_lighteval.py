@@ -248,3 +248,23 @@ def test_nothing_there(tmp_path: Path, build: Callable[[Path], Any]):
     build(tmp_path)
     with pytest.raises(UserError, match="holds no results of lm-eval, lighteval or inspect"):
         import_results(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("metric", "stated", "expected"),
+    [("cost", False, False), ("cost", True, True), ("cost", {"cost": False}, False), ("wer", None, False),
+     ("em", None, True), ("cost", None, None), ("cost", "no", None), ("cost", {}, None)],
+)  # fmt: skip
+def test_a_direction_is_never_guessed(tmp_path: Path, metric: str, stated: Any, expected: bool | None):
+    def change(data: dict[str, Any]) -> None:
+        data["config_tasks"][MATH]["metrics"][0]["higher_is_better"] = stated
+
+    rows = [detail(i, 0.0) | {"metric": {metric: float(i)}} for i in range(3)]
+    law = LETTERS.format("law")
+    save(tmp_path, {MATH: rows, law: [letters(i, i < 2) for i in range(4)]}, change=change)
+    (stored,) = import_results(tmp_path)
+    if expected is None:
+        assert "gsm8k" not in stored.tasks and not stored.left_out["gsm8k"].is_by_design
+        assert stored.left_out["gsm8k"].why == "nothing states whether higher or lower is better for cost"
+    else:
+        assert stored.tasks["gsm8k"].higher_is_better is expected

@@ -1,6 +1,7 @@
 """Files that lm-eval itself wrote, and evalcard's own run of the same model and tasks."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -375,3 +376,113 @@ def test_it_compares_as_a_run_does(folder: Path, edit: Any):
     _, comparison = compare_stored(baseline, compressed)
     row = next(row for row in comparison.tasks if row.task == "toy_mc")
     assert (row.compressed[0].lost, row.compressed[0].gained) == (1, 0)
+
+
+def _told_nowhere(data: dict[str, Any], task: str, metric: str) -> None:
+    """The task's metric by another name, and nothing that states its direction."""
+    data["higher_is_better"] = {}
+    data["configs"][task]["metric_list"] = [{"metric": metric, "aggregation": "mean"}]
+    data["results"][task] = {key.replace("exact_match", metric): one for key, one in data["results"][task].items()}
+
+
+def _rename_metric(folder: Path, task: str, metric: str) -> None:
+    (path,) = folder.rglob(f"samples_{task}_*.jsonl")
+    path.write_text(path.read_text().replace("exact_match", metric))
+
+
+@pytest.mark.parametrize("table", [None, {}, {"toy_sums": None}, {"toy_sums": {}}, {"toy_sums": {"wer": None}}])
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_direction_is_the_task_files_where_the_results_have_none(
+    folder: Path, results_of: Any, edit: Any, table: Any, stated: bool
+):
+    def change(data: dict[str, Any]) -> None:
+        data["higher_is_better"] = table
+        for one in data["configs"]["toy_sums"]["metric_list"]:
+            one["higher_is_better"] = stated
+
+    edit(results_of(folder), change)
+    (stored,) = import_results(folder)
+    assert stored.tasks["toy_sums"].higher_is_better is stated
+
+
+@pytest.mark.parametrize(("metric", "expected"), [("wer", False), ("f1", True)])
+def test_a_direction_that_nothing_states_is_that_of_a_known_metric(
+    folder: Path, results_of: Any, edit: Any, metric: str, expected: bool
+):
+    edit(results_of(folder), lambda data: _told_nowhere(data, "toy_sums", metric))
+    _rename_metric(folder, "toy_sums", metric)
+    (stored,) = import_results(folder)
+    assert stored.tasks["toy_sums"].metric == metric
+    assert stored.tasks["toy_sums"].higher_is_better is expected
+
+
+def test_a_task_of_unknown_direction_is_left_out(folder: Path, results_of: Any, edit: Any):
+    edit(results_of(folder), lambda data: _told_nowhere(data, "toy_sums", "cost"))
+    _rename_metric(folder, "toy_sums", "cost")
+    (stored,) = import_results(folder)
+    assert "toy_sums" not in stored.tasks
+    why, is_by_design = stored.left_out["toy_sums"]
+    assert why == "nothing states whether higher or lower is better for cost" and not is_by_design
+
+
+def test_what_has_no_score_for_an_item_is_left_out_by_design(folder: Path):
+    (stored,) = import_results(folder)
+    assert {name: one.is_by_design for name, one in stored.left_out.items()} == {"toy_texts": True}
+
+
+def test_a_damaged_value_is_no_design(folder: Path):
+    (path,) = folder.rglob("samples_toy_sums_*.jsonl")
+    path.write_text(path.read_text().replace('"exact_match": ', '"exact_match": NaN, "was": '))
+    (stored,) = import_results(folder)
+    assert not stored.left_out["toy_sums"].is_by_design and "no mean over items" in stored.left_out["toy_sums"].why
+
+
+@pytest.mark.parametrize("count", [float("inf"), float("nan"), 1e300, -3, 2.5, "many"])
+def test_a_count_that_is_none_is_the_files_fault(folder: Path, results_of: Any, edit: Any, count: Any):
+    def change(data: dict[str, Any]) -> None:
+        data["n-samples"]["toy_sums"]["effective"] = count
+
+    edit(results_of(folder), change)
+    with pytest.raises(UserError, match="not laid out as lm_eval.*n-samples is .*, which is no count"):
+        import_results(folder)
+
+
+def test_a_task_name_longer_than_any_file_name(folder: Path, results_of: Any, edit: Any):
+    name = "t" * 5000
+
+    def change(data: dict[str, Any]) -> None:
+        for table in ("results", "configs"):
+            data[table][name] = data[table]["toy_sums"]
+
+    edit(results_of(folder), change)
+    with pytest.raises(UserError, match=r"has scores of t{80}\.\.\., but there is no samples_t+ beside it") as error:
+        import_results(folder)
+    assert len(str(error.value)) < 2000
+
+
+def test_figures_that_overflow_are_left_out(folder: Path, results_of: Any, edit: Any):
+    def change(data: dict[str, Any]) -> None:
+        figures = data["results"]["toy_sums"]
+        data["results"]["toy_sums"] = {key: 1.7e308 if "stderr" not in key else one for key, one in figures.items()}
+
+    edit(results_of(folder), change)
+    (path,) = folder.rglob("samples_toy_sums_*.jsonl")
+    path.write_text(re.sub(r'"exact_match": [\d.]+', '"exact_match": 1.7e308', path.read_text()))
+    (stored,) = import_results(folder)
+    assert "toy_sums" in stored.left_out and "toy_sums" not in stored.tasks
+
+
+def test_files_that_count_for_nothing_are_told(folder: Path, results_of: Any):
+    path = results_of(folder)
+    (samples,) = folder.rglob("samples_toy_sums_*.jsonl")
+    later = "2031-02-03T04-05-06.000007"
+    path.with_name(f"results_{later}.json").write_text(path.read_text()[:-40])
+    samples.with_name(f"samples_toy_sums_{later}.jsonl").write_text(samples.read_text())
+    path.with_name("results_of_mine.json").write_text("{")
+    (stored,) = import_results(folder)
+    told = {name: one.why for name, one in stored.left_out.items() if later in name}
+    assert told == {
+        f"results_{later}.json": "it cannot be read",
+        f"samples_toy_sums_{later}.jsonl": "there are no results of its date",
+    }
+    assert not any("mine" in name for name in stored.left_out) and "toy_sums" in stored.tasks
