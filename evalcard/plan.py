@@ -7,11 +7,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalcard.backends.backend import Backend
+from evalcard.backends.backend import Backend, Identity
+from evalcard.compare.plans import ASSUMED_POWER
 from evalcard.errors import UserError
+from evalcard.forecast import RowForecast, forecast
+from evalcard.gate.spec import DEFAULT_CONFIDENCE, GateSpec
+from evalcard.gateplan import gate_in_words, gate_of, gate_summary, refuse_unfit_limits
 from evalcard.modelspec import DEMO, ModelSpec
+from evalcard.outlook import start_lines, warnings, wrapped
+from evalcard.priors import Sought, find_priors
 from evalcard.progress import Progress
-from evalcard.results.records import TaskRecord
+from evalcard.results.records import RowRecord, TaskRecord
 from evalcard.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -29,6 +35,15 @@ class Plan:
     prepared: "Prepared"
     backends: Mapping[str, Backend]
     """By slug, the baseline first; none has loaded weights yet."""
+    gate: GateSpec | None = None
+    """What the run is judged by when it is done; None where no limit was asked."""
+    forecasts: tuple[RowForecast, ...] = ()
+    """What the items can show, by row and average."""
+
+    @property
+    def confidence(self) -> float:
+        """Of the gate's decisions and of the forecasts."""
+        return self.gate.confidence if self.gate else self.spec.confidence or DEFAULT_CONFIDENCE
 
     def lines(self) -> list[str]:
         """For a person: what is about to be evaluated, before any weights load."""
@@ -38,7 +53,16 @@ class Plan:
         models_shown = f"Models: {', '.join(model.label for model in self.spec.models)}"
         rows = self._rows()
         more = [f"  and {len(rows) - _SHOWN_ROWS} more rows"] if len(rows) > _SHOWN_ROWS else []
-        return [f"Run {self.spec.run_name}", *rows[:_SHOWN_ROWS], *more, models_shown, total, *self.prepared.notes]
+        shown = [*rows[:_SHOWN_ROWS], *more, models_shown, total, *self.prepared.notes, *self._outlook()]
+        return [f"Run {self.spec.run_name}", *shown]
+
+    def _outlook(self) -> list[str]:
+        """The gate, what the items can show, and where it asks for more than that."""
+        said = [f"Gate: {gate_in_words(self.gate)}"] if self.gate else []
+        if not self.spec.sequential:
+            # Else the gate is about this full set itself, which its items decide exactly: no limit is too fine for it.
+            said += [*start_lines(self.forecasts, self.confidence), *warnings(self.forecasts)]
+        return [line for one in said for line in wrapped(one)]
 
     def _rows(self) -> list[str]:
         """Each row with its number of items, shots, metric and decoding."""
@@ -64,6 +88,18 @@ class Plan:
             "answers_per_model": self.prepared.num_samples,
             "prompt_tokens_per_model": self.prepared.prompt_tokens,
             "notes": list(self.prepared.notes),
+            "gate": gate_summary(self.gate, self.prepared.rows) if self.gate else None,
+            "forecast": self.power_summary(),
+        }
+
+    def power_summary(self) -> dict[str, Any]:
+        """The forecast for a program: scores and flips are fractions, drops and limits in percent or points."""
+        return {
+            "run": self.spec.run_name,
+            "confidence": self.confidence,
+            "power": ASSUMED_POWER,
+            "rows": [one.summary() for one in self.forecasts],
+            "warnings": [] if self.spec.sequential else warnings(self.forecasts),
         }
 
 
@@ -78,22 +114,48 @@ def with_demo_defaults(flags: Mapping[str, Any]) -> dict[str, Any]:
     return demo | dict(flags)
 
 
-def plan_run(spec: RunSpec, progress: Progress) -> Plan:
-    """Resolve tasks, prompts and models; raises UserError for everything a user can fix."""
+def plan_run(spec: RunSpec, progress: Progress, asks_power: bool = False) -> Plan:
+    """Resolve tasks, prompts, models and the gate; raises UserError for everything a user can fix.
+
+    asks_power: only the forecast is wanted, so that a confidence without any limit has a meaning.
+    """
     from evalcard.tasks.files.select import select
     from evalcard.tasks.prepare import prepare
 
     for root in spec.reuse:
         if not Path(root).is_dir():
             raise UserError(f"--reuse {root}: there is no such folder. Give a results root of another run.")
+    gate = gate_of(spec, asks_power)
     select(spec.tasks)  # light, so that a misspelt name fails at once; prepare resolves the names again, from the cache
     backends = {slug: _backend(spec, model, progress) for slug, model in zip(slugs(spec), spec.models, strict=True)}
-    for backend in backends.values():
-        backend.identity()
+    identities = [backend.identity() for backend in backends.values()]
     _refuse_beyond_positions(spec)
     prepared = prepare(spec, progress)
     _refuse_without_mean(prepared.tasks)
-    return Plan(spec, prepared, backends)
+    tasks = {task.name: task.record for task in prepared.tasks}
+    if gate is not None:
+        refuse_unfit_limits(gate, prepared.rows, tasks)
+    if spec.sequential:
+        from evalcard.early import check_sequential
+
+        check_sequential(spec, gate, prepared)
+    return Plan(spec, prepared, backends, gate, _forecasts(spec, gate, prepared.rows, tasks, identities))
+
+
+def _forecasts(
+    spec: RunSpec,
+    gate: GateSpec | None,
+    rows: Sequence[RowRecord],
+    tasks: Mapping[str, TaskRecord],
+    identities: Sequence[Identity],
+) -> tuple[RowForecast, ...]:
+    """From stored runs of the same weights where there are any."""
+    baseline, *compressed = [identity.weights_digest for identity in identities]
+    priors = {}
+    if baseline is not None:
+        sought = Sought(baseline, list(zip(compressed, [model.scheme for model in spec.compressed], strict=True)))
+        priors = find_priors([Path(spec.out), *map(Path, spec.reuse)], rows, list(tasks.values()), sought)
+    return tuple(forecast(rows, tasks, priors, gate, spec.confidence))
 
 
 def _refuse_beyond_positions(spec: RunSpec) -> None:

@@ -12,7 +12,8 @@ from evalcard.errors import UserError
 from evalcard.gate.judge import keep_verdict
 from evalcard.progress import Progress, Silent
 from evalcard.results.compared import Comparison
-from evalcard.results.records import ItemId, RescoreRecord, RunRecord, Sample, TaskRecord, Verdict
+from evalcard.results.journal import Address
+from evalcard.results.records import ItemId, RescoreRecord, RunRecord, Sample, SequentialRecord, TaskRecord, Verdict
 from evalcard.results.runs import find_run
 from evalcard.results.store import RunFolder
 
@@ -31,7 +32,7 @@ class Rescored:
     changes: tuple[Changes, ...]
     """By task, then model."""
     lost_gate: bool
-    """Whether the gate had judged what has changed now; its verdict is dropped."""
+    """Whether the gate had judged other scores or findings than these; its verdict is dropped."""
 
     def lines(self) -> list[str]:
         """For a person: how much changed, where, and what that means for the run."""
@@ -39,15 +40,17 @@ class Rescored:
             sum(getattr(one, count) for one in self.changes)
             for count in ("answers", "num_differing", "num_moved", "rejudged")
         )
-        said = f"{differing} verdicts and {moved} outcomes changed"
+        said = f"{_counted(differing, 'verdict')} and {_counted(moved, 'outcome')} changed"
         if rejudged and not differing:
             said = "same outcomes under another judge"
-        lines = [f"{self.run.name}: {answers} answers graded again, {said}"]
+        lines = [f"{self.run.name}: {_counted(answers, 'answer')} graded again, {said}"]
         lines += [f"  {one.line()}" for one in self.changes if one.num_changed or one.first_graded]
         if self.comparison is None:
             lines.append("The run is incomplete: what is stored was graded, but there is no comparison yet.")
         if self.lost_gate:
-            lines.append("The gate's verdict was on other scores and is dropped; ask again with `evalcard gate`.")
+            lines.append(
+                "The gate's verdict was on other scores or findings and is dropped; ask again with `evalcard gate`."
+            )
         return lines
 
     def summary(self) -> dict[str, Any]:
@@ -71,10 +74,6 @@ class _Graded:
     changes: list[Changes] = field(default_factory=list)
     changed_items: dict[str, list[ItemId]] = field(default_factory=dict)
     """By task; only where such items were accepted."""
-
-    @property
-    def is_changed(self) -> bool:
-        return any(one.num_changed or one.first_graded for one in self.changes)
 
 
 def rescore(
@@ -104,7 +103,17 @@ def rescore(
         records = [_record(record, tasks[record.name]) for record in run.tasks]
         how = _rescoring(run, judges or {}, graded.changed_items, data_root, trust_task_code)
         rescored = run.model_copy(update={"tasks": records, "rescored": how})
-        return _write(folder, rescored, graded, is_changed=graded.is_changed or records != run.tasks)
+        rescored = rescored.model_copy(update={"sequential": _tests(rescored, tasks, graded)})
+        return _write(folder, rescored, graded)
+
+
+def _tests(run: RunRecord, tasks: Mapping[str, "PreparedTask"], graded: _Graded) -> list[SequentialRecord]:
+    """The tests of a run that stopped early, on the new verdicts; its own command makes those of an incomplete one."""
+    if run.finished is None or not run.sequential:
+        return run.sequential
+    from evalcard.looks import replay
+
+    return replay(run, tasks, graded.verdicts, graded.samples)
 
 
 def _rescoring(
@@ -140,7 +149,7 @@ def _grade_all(
     with bars.step("Grading", total=len(run.tasks) * len(run.models), unit="tasks") as bar:
         for record in run.tasks:
             task = tasks[record.name]
-            stored = {model.slug: folder.journal(model.slug, record.name).read() for model in run.models}
+            stored = {model.slug: _stored(folder, run, record, model.slug) for model in run.models}
             given = [sample for samples in stored.values() for sample in samples.values()]
             changed = check_stored(task, given, accept_changed_items)
             if changed:
@@ -156,6 +165,15 @@ def _grade_all(
                 graded.changes.append(changes_of(record.name, slug, before, verdicts))
                 bar.advance()
     return graded
+
+
+def _stored(folder: RunFolder, run: RunRecord, record: TaskRecord, slug: str) -> dict[Address, Sample]:
+    """A model's answers to one task. An attempt under another limit may have asked for more than the run then used."""
+    samples = folder.journal(slug, record.name).read()
+    if not run.sequential or record.item_ids is None:
+        return samples
+    used = set(record.item_ids)
+    return {address: sample for address, sample in samples.items() if address[0] in used}
 
 
 def _verdicts_before(folder: RunFolder, slug: str, task: str) -> list[Verdict]:
@@ -174,12 +192,12 @@ def _record(record: TaskRecord, task: "PreparedTask") -> TaskRecord:
     return record.model_copy(update=told | {"judge": judge.name if judge else None})
 
 
-def _write(folder: RunFolder, run: RunRecord, graded: _Graded, is_changed: bool) -> Rescored:
+def _write(folder: RunFolder, run: RunRecord, graded: _Graded) -> Rescored:
     """Verdicts first and the cards last; an earlier end leaves files that the same command completes."""
     comparison = compare_run(run, graded.verdicts, graded.samples) if run.finished else None
     lost_gate = False
     if comparison is not None:
-        comparison, lost_gate = _with_gate(folder, comparison, is_changed)
+        comparison, lost_gate = _with_gate(folder, comparison)
     for slug, by_task in graded.verdicts.items():
         for task, verdicts in by_task.items():
             folder.write_verdicts(slug, task, verdicts)
@@ -191,11 +209,15 @@ def _write(folder: RunFolder, run: RunRecord, graded: _Graded, is_changed: bool)
     return Rescored(run, comparison, card, tuple(graded.changes), lost_gate)
 
 
-def _with_gate(folder: RunFolder, comparison: Comparison, is_changed: bool) -> tuple[Comparison, bool]:
+def _with_gate(folder: RunFolder, comparison: Comparison) -> tuple[Comparison, bool]:
     """(comparison with the gate's word where it still stands, whether one was dropped)."""
     try:
         earlier = folder.read_comparison()
     except UserError:
         return comparison, False
-    kept = comparison if is_changed else keep_verdict(earlier, comparison)
+    kept = keep_verdict(earlier, comparison)
     return kept, earlier.verdict is not None and kept.verdict is None
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

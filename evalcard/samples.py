@@ -66,6 +66,7 @@ def make_sample(item: Item, key: str, task_version: str, answer: ItemAnswer) -> 
         token_ids=None if answer.token_ids is None else list(answer.token_ids),
         choices=choices,
         finish=answer.finish,
+        fault=answer.fault,
         output_tokens=answer.output_tokens,
         timings=dict(answer.timings),
     )

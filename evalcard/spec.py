@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from evalcard.errors import UserError
 from evalcard.modelspec import HUB_ID, ModelSpec, Strict, parse_model
+from evalcard.percent import confidence_fault, percent_fault
+from evalcard.yamltext import read_yaml
 from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.scheme import parse_scheme
 
@@ -79,7 +80,7 @@ class RunSpec(Strict):
     """Gate file whose limits the run is judged by when it is done."""
     min_recovery: float | None = Field(default=None, ge=0, le=200)
     """Limit of every row, in percent, that the run is judged by when it is done; wins over the gate file's."""
-    confidence: float | None = Field(default=None, gt=0.5, lt=1)
+    confidence: float | None = None
     """Of the gate; None: the gate file's own, or 95 %."""
     sequential: bool = False
     """Answer items in a seeded random order and stop as soon as the gate is decided."""
@@ -91,6 +92,20 @@ class RunSpec(Strict):
     def _count_or_share(cls, value: float | None) -> float | None:
         if value is not None and value >= 1 and not value.is_integer():
             raise ValueError("must be a whole number of items, or a share below 1")
+        return value
+
+    @field_validator("min_recovery")
+    @classmethod
+    def _in_percent(cls, value: float | None) -> float | None:
+        if value is not None and (fault := percent_fault(value)):
+            raise ValueError(fault)
+        return value
+
+    @field_validator("confidence")
+    @classmethod
+    def _a_fraction(cls, value: float | None) -> float | None:
+        if value is not None and (fault := confidence_fault(value)):
+            raise ValueError(fault)
         return value
 
     @field_validator("temperature")
@@ -193,14 +208,7 @@ def _listed(value: Any, what: str) -> list[Any]:
 
 def load_spec(path: Path, overrides: dict[str, Any]) -> RunSpec:
     """Read a YAML spec; ``overrides`` are flags that were given and win over the file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read the spec {path}: {error}. Give a YAML file, or flags instead.") from None
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"the spec {path} is not YAML: {error}") from None
+    data = read_yaml(path, "the spec", "Give a YAML file, or flags instead.")
     if not isinstance(data, dict):
         raise UserError(f"the spec {path} holds {type(data).__name__}, not a mapping of keys such as baseline, tasks.")
     return make_spec({**data, **overrides}, origin=str(path))
@@ -256,7 +264,7 @@ def _explain(error: ValidationError, origin: str) -> str:
         else:
             said = fault["msg"].removeprefix("Value error, ")
             # What concerns the whole spec would be followed by all of it.
-            got = "" if fault["type"] == "missing" or not where else f", got {fault['input']!r}"
+            got = "" if fault["type"] == "missing" or not where or "got " in said else f", got {fault['input']!r}"
             lines.append(f"{where}: {said}{got}" if where else said)
     said = f"{origin} is not a valid run: {'; '.join(lines)}."
     is_unknown = any(fault["type"] == "extra_forbidden" for fault in error.errors())

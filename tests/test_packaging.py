@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = {
-    "evalcard": ("evalcard", ("**/*.py", "py.typed", "demo/model/*")),
+    "evalcard": ("evalcard", ("**/*.py", "py.typed", "demo/model/*", "compare/health/*.json")),
     "engine/evalcard_engine": ("evalcard_engine", ("**/*.py", "py.typed")),
     "tasks": ("evalcard/task_files", ("*.py", "**/*.yaml", "data/**/*.jsonl")),
     "templates": ("evalcard/card_templates", ("*.py", "**/*.j2")),

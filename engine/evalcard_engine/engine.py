@@ -14,6 +14,7 @@ from evalcard_engine.cache.prefix import NoReuse, PrefixCache
 from evalcard_engine.cache.prefix_tree import PrefixTree
 from evalcard_engine.config import EngineConfig
 from evalcard_engine.errors import EngineError, OutOfMemory
+from evalcard_engine.faults import FaultFinder
 from evalcard_engine.intake import check_requests, sequences_of
 from evalcard_engine.plan import Plan, input_len, tokens_to_compute, working_pages
 from evalcard_engine.readout import read_out
@@ -205,8 +206,9 @@ class Engine:
         try:
             self._stats = self._stats.after_input(requests, sequences)
             cache.scheduler.add(sequences)
+            faults = FaultFinder(self._open_model(), self._limits, self.config.device)
             while cache.scheduler.has_work:
-                yield from self._step(cache)
+                yield from self._step(cache, faults)
         finally:
             cache.scheduler.abort()
             self._is_running = False
@@ -221,7 +223,7 @@ class Engine:
             self._stats = replace(self._stats, kv_bytes=needed * self._page_bytes)
         return self._cache
 
-    def _step(self, cache: _Cache) -> list[Answer]:
+    def _step(self, cache: _Cache, faults: FaultFinder) -> list[Answer]:
         """One forward pass and the answers it completes."""
         self._open_model()
         step = cache.scheduler.next_step()
@@ -229,8 +231,8 @@ class Engine:
         cache.scheduler.complete(step)
         answers: list[Answer] = []
         for ended in read_out(rows_of_step, logits):
+            answers.extend(faults.explain(ended))
             cache.scheduler.finish(ended.sequence)
-            answers.extend(ended.answers)
         self._stats = self._stats.after_step(step, answers, cache.allocator.peak_used)
         return answers
 

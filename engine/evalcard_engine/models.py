@@ -1,5 +1,6 @@
 """A transformers model, prepared: its attention ours, its linears exact or quantized, its weights all accounted for."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.source import Checkpoint, open_checkpoint
 from evalcard_engine.errors import EngineError
 from evalcard_engine.families import Family, family_of
+from evalcard_engine.faults import FirstFault, watched
 from evalcard_engine.kv_choice import cache_notes, cache_words, choose_codes
 from evalcard_engine.loading import Stock, build, decoder_layers, fill, head_size, matrices, tied_parameters
 from evalcard_engine.quant.linear import LINEARS_VERSION
@@ -121,6 +123,10 @@ class PreparedModel:
             **{STEP_ARGUMENT: step},
         )
         return output.logits[0].float()
+
+    def watched(self) -> AbstractContextManager[FirstFault]:
+        """Find the first module with a value that is not finite in the forwards that run meanwhile."""
+        return watched(self._module)
 
 
 def open_model(

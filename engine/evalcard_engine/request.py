@@ -64,6 +64,8 @@ class Completion:
     prompt_tokens: int
     cached_tokens: int
     """Prompt tokens whose keys and values came from the prefix tree."""
+    fault: str | None = None
+    """Where the logits stopped being finite, told for the first answer of a run that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class Scored:
     cached_tokens: int
     finish: Finish = "stop"
     """``error`` where the logits were not finite."""
+    fault: str | None = None
+    """As of a Completion."""
 
 
 Answer = Completion | Scored

@@ -1,5 +1,6 @@
 """One step's forward pass: the scheduler's plan becomes one packed batch, and logits come back by sequence."""
 
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +18,12 @@ class Pool(Protocol):
         """Copy the first ``count`` slots of every layer."""
 
 
+class Fault(Protocol):
+    """What watching a model came to; faults.FirstFault is one."""
+
+    found: str | None
+
+
 class Model(Protocol):
     """What the engine asks of a model; models.PreparedModel is one."""
 
@@ -28,6 +35,9 @@ class Model(Protocol):
     def make_pool(self, num_pages: int, page_size: int) -> Any: ...
 
     def forward(self, batch: Batch, pool: Any) -> torch.Tensor: ...
+
+    def watched(self) -> AbstractContextManager["Fault"]:
+        """Find the first module with a value that is not finite in the forwards that run meanwhile."""
 
 
 class Row(NamedTuple):

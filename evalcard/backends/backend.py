@@ -66,6 +66,8 @@ class ChoiceAnswer:
     """Sum over the continuation; None where the logits were not finite."""
     tokens: int
     is_greedy: bool
+    fault: str | None = None
+    """Where the logits stopped being finite, as far as the backend found out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class ItemAnswer:
     choices: tuple[ChoiceAnswer, ...] | None = None
     output_tokens: int = 0
     timings: tuple[tuple[str, float], ...] = ()
+    fault: str | None = None
+    """What went wrong where ``finish`` is error, as far as the backend found out."""
 
 
 @dataclass(frozen=True, slots=True)

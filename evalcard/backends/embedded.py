@@ -191,7 +191,7 @@ def _sampling(item: Item, request: GenerateRequest) -> Sampling:
 
 def _choice(answer: Scored) -> ChoiceAnswer:
     logprob = None if answer.finish == "error" else float(sum(answer.logprobs))
-    return ChoiceAnswer(logprob, len(answer.logprobs), answer.is_greedy)
+    return ChoiceAnswer(logprob, len(answer.logprobs), answer.is_greedy, answer.fault)
 
 
 def _item_answer(parts: dict[int, ChoiceAnswer | Completion]) -> ItemAnswer:
@@ -199,9 +199,13 @@ def _item_answer(parts: dict[int, ChoiceAnswer | Completion]) -> ItemAnswer:
     first = ordered[0]
     if isinstance(first, Completion):
         assert len(ordered) == 1, ordered
-        return ItemAnswer(first.finish, first.text, first.token_ids, output_tokens=len(first.token_ids))
+        return ItemAnswer(
+            first.finish, first.text, first.token_ids, output_tokens=len(first.token_ids), fault=first.fault
+        )
     choices = tuple(one for one in ordered if isinstance(one, ChoiceAnswer))
-    return ItemAnswer("error" if any(one.logprob is None for one in choices) else "stop", choices=choices)
+    fault = next((one.fault for one in choices if one.fault is not None), None)
+    failed = any(one.logprob is None for one in choices)
+    return ItemAnswer("error" if failed else "stop", choices=choices, fault=fault)
 
 
 def _facts(engine: "Engine") -> dict[str, float | int | str | None]:

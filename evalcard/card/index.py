@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 
 from evalcard.card import numbers
+from evalcard.card.findings import FindingGroup, clean, finding_groups
 from evalcard.card.measures import MeasuresView, measures_view
 from evalcard.card.settings import Settings, settings_of
-from evalcard.card.tables import categories, is_percent, row_view, score_of
-from evalcard.card.view import Headline, ModelView, base_model, clean, flips_view, headline, model_view
-from evalcard.results.compared import ComparedRow, Comparison, Finding
+from evalcard.card.summary import Headline, flips_view, headline
+from evalcard.card.tables import categories, is_percent, ordered_rows, row_title, row_view, score_of
+from evalcard.card.verdicts import outcome_of
+from evalcard.card.view import ModelView, base_model, model_view
+from evalcard.compare.averages import AVERAGE
+from evalcard.results.compared import ComparedRow, Comparison
 from evalcard.results.records import RunRecord
 
 
@@ -29,6 +33,7 @@ class ScoreLine:
     """One task or average with the scores of all models."""
 
     task: str
+    """A task's name, or what is averaged."""
     detail: str
     items: str
     is_average: bool
@@ -48,7 +53,9 @@ class IndexView:
     categories: tuple[str, ...]
     scores: tuple[ScoreLine, ...]
     measures: MeasuresView
-    findings: tuple[Finding, ...]
+    confidence: str
+    """Of the intervals, in percent."""
+    groups: tuple[FindingGroup, ...]
     """Warnings and blockers; notes are on the cards."""
     settings: Settings
 
@@ -60,29 +67,22 @@ class IndexView:
 def index_view(run: RunRecord, comparison: Comparison) -> IndexView:
     """All models of the run side by side."""
     slugs = [model.slug for model in run.models[1:]]
+    graver = [clean(finding) for finding in comparison.health if finding.severity != "note"]
     return IndexView(
         baseline=model_view(run.models[0]),
         base_model=base_model(run) if slugs else None,
         lines=tuple(_model_line(run, comparison, slug) for slug in slugs),
         categories=tuple(categories(comparison)),
-        scores=tuple(_score_line(run, comparison, row, slugs) for row in _rows(comparison)),
+        scores=tuple(_score_line(run, comparison, row, slugs) for row in ordered_rows(comparison)),
         measures=measures_view(run, comparison, [(None, "baseline"), *_titles(run)]),
-        findings=tuple(clean(finding) for finding in comparison.health if finding.severity != "note"),
+        confidence=f"{100 * comparison.confidence:g}",
+        groups=finding_groups(graver, [row.task for row in comparison.tasks]),
         settings=settings_of(run, run.models),
     )
 
 
 def _titles(run: RunRecord) -> list[tuple[str | None, str]]:
     return [(model.slug, model_view(model).title) for model in run.models[1:]]
-
-
-def _rows(comparison: Comparison) -> list[ComparedRow]:
-    """Each category's rows, then its average."""
-    rows = []
-    for category in categories(comparison):
-        rows += [row for row in comparison.tasks if row.category == category]
-        rows += [row for row in comparison.averages if row.category == category]
-    return rows
 
 
 def _model_line(run: RunRecord, comparison: Comparison, slug: str) -> ModelLine:
@@ -93,13 +93,8 @@ def _model_line(run: RunRecord, comparison: Comparison, slug: str) -> ModelLine:
         headlines=tuple(headline(comparison, category, slug) for category in categories(comparison)),
         lost=numbers.count(flips.lost if flips else None),
         gained=numbers.count(flips.gained if flips else None),
-        gate=_gate_outcome(comparison, slug),
+        gate=outcome_of(comparison, slug),
     )
-
-
-def _gate_outcome(comparison: Comparison, slug: str) -> str | None:
-    models = (comparison.verdict or {}).get("models", [])
-    return next((model["outcome"] for model in models if model["model"] == slug), None)
 
 
 def _score_line(run: RunRecord, comparison: Comparison, row: ComparedRow, slugs: list[str]) -> ScoreLine:
@@ -108,10 +103,10 @@ def _score_line(run: RunRecord, comparison: Comparison, row: ComparedRow, slugs:
     # Any slug will do: what a line takes from here is the same for all models.
     cells = row_view(run, row, slugs[0] if slugs else "")
     return ScoreLine(
-        task=row.task,
+        task=row_title(comparison, row),
         detail=cells.detail,
         items=cells.items,
-        is_average=row in comparison.averages,
+        is_average=row.metric == AVERAGE,
         baseline=cells.baseline,
         compressed=tuple(numbers.DASH if s is None else numbers.score(s.score, s.stderr, percent) for s in found),
     )

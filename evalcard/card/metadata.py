@@ -44,7 +44,8 @@ def _common(base_model: str | None, schemes: Sequence[str]) -> dict[str, Any]:
 def metadata(run: RunRecord, comparison: Comparison, view: CardView) -> dict[str, Any]:
     """Keys of the Hub's model card specification. The licence is not known here, so there is none."""
     data = _common(view.base_model, [view.model.scheme] if view.model.scheme else [])
-    results = [] if view.blockers else model_index_results(run, comparison, view.model.slug)
+    # Scores of a run that stopped early are not those of a full set, and a reader of the Hub cannot see it.
+    results = [] if view.blockers or view.is_sequential else model_index_results(run, comparison, view.model.slug)
     if results:
         data["model-index"] = [{"name": view.model.title, "results": results}]
     return data

@@ -3,12 +3,17 @@
 DASH = "–"
 DECIMALS = 2
 """Of scores in percent, of raw scores and of recoveries alike."""
-_HALF_UNIT = 0.5 * 10**-DECIMALS
 _SMALLEST_P = 0.001
 
 
+def fixed(value: float, decimals: int = DECIMALS) -> str:
+    """With so many decimals; what rounds to nothing has no sign."""
+    text = f"{value:.{decimals}f}"
+    return text if float(text) else text.removeprefix("-")
+
+
 def in_percent(fraction: float) -> str:
-    return f"{100 * fraction:.{DECIMALS}f}"
+    return fixed(100 * fraction)
 
 
 def score(value: float, stderr: float | None, as_percent: bool) -> str:
@@ -17,20 +22,31 @@ def score(value: float, stderr: float | None, as_percent: bool) -> str:
     Where all items score alike the estimate of the error is 0, which says nothing; it is left out.
     """
     scale = 100 if as_percent else 1
-    text = f"{scale * value:.{DECIMALS}f}"
+    text = fixed(scale * value)
     return text if not stderr else f"{text} ± {scale * stderr:.{DECIMALS}f}"
 
 
 def recovery(value: float | None) -> str:
-    return DASH if value is None else f"{value:.{DECIMALS}f} %"
+    return DASH if value is None else f"{fixed(value)} %"
 
 
 def interval(low: float | None, high: float | None) -> str:
     """``[95.98, 99.87]``, in percent; without an upper end ``[95.98, ∞)``, and nothing where none was taken."""
     if low is None:
         return ""
-    end = "∞)" if high is None else f"{high:.{DECIMALS}f}]"
-    return f"[{low:.{DECIMALS}f}, {end}"
+    end = "∞)" if high is None else f"{fixed(high)}]"
+    return f"[{fixed(low)}, {end}"
+
+
+def difference(value: float, as_percent: bool) -> str:
+    """``+1.25`` or ``-2.50``, in percentage points or as the metric has it; what rounds to nothing has no sign."""
+    text = f"{(100 if as_percent else 1) * value:+.{DECIMALS}f}"
+    return text if float(text) else text[1:]
+
+
+def growth(before: float, after: float, ratio: float) -> str:
+    """``0.50 % → 1.50 % (×3.00)``: two error rates, given as fractions, and how much more the second one is."""
+    return f"{in_percent(before)} % → {in_percent(after)} % (×{ratio:.{DECIMALS}f})"
 
 
 def p_value(value: float | None) -> str:
@@ -54,16 +70,3 @@ def parameters(number: int) -> str:
         if number >= size:
             return f"{number / size:.2f} {unit}"
     return f"{number:,}"
-
-
-def is_consistent(baseline: float, compressed: float, value: float, higher_is_better: bool) -> bool:
-    """Whether a printed recovery follows from the printed scores within the rounding of all three.
-
-    baseline, compressed: scores as printed; value: recovery as printed, in percent.
-    """
-    top, bottom = (compressed, baseline) if higher_is_better else (baseline, compressed)
-    low = 100 * max(0.0, top - _HALF_UNIT) / (bottom + _HALF_UNIT) - _HALF_UNIT
-    if bottom <= _HALF_UNIT:
-        return value >= low - 1e-9
-    high = 100 * (top + _HALF_UNIT) / (bottom - _HALF_UNIT) + _HALF_UNIT
-    return low - 1e-9 <= value <= high + 1e-9

@@ -9,12 +9,18 @@ _PATTERN = re.compile(r"[:=]regex=")
 _HARNESS_TASK = re.compile(r"lm_eval/[\w.-]+")
 _POSIX_PATH = re.compile(r"(?<![\w/.:~])~?(?:/[^\s/'\",;:()]+){2,}/?")
 _WINDOWS_PATH = re.compile(r"(?<!\w)[A-Za-z]:\\[^\s'\",;()]+")
+_PRINTING = frozenset({"-q", "--quiet", "--json"})
 _FOLDER, _URL = "FOLDER", "URL"
 
 
 def without_paths(text: str) -> str:
     """``text`` with every absolute path cut to its last part."""
     return _WINDOWS_PATH.sub(lambda match: _last_part(match[0]), _POSIX_PATH.sub(lambda m: _last_part(m[0]), text))
+
+
+def measuring_command(command: Sequence[str]) -> list[str]:
+    """Without the flags that only say what is printed: with them the same is measured, and less of it is seen."""
+    return [word for word in command if word not in _PRINTING]
 
 
 def portable_command(command: Sequence[str], hub_ids: Collection[str]) -> str:

@@ -92,6 +92,7 @@ def make_environment(templates: Path) -> "Environment":
         autoescape=False,
     )
     environment.filters["cell"] = escape_cell
+    environment.filters["whole"] = on_one_line
     environment.filters["sentences"] = join_words
     return environment
 
@@ -101,6 +102,11 @@ def escape_cell(text: str) -> str:
     return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
+def on_one_line(text: str) -> str:
+    """Figures that belong together, such as a recovery and its interval: no line of a narrow table may end in them."""
+    return text.replace(" ", "\u00a0")
+
+
 def join_words(words: list[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
@@ -108,7 +114,8 @@ def join_words(words: list[str]) -> str:
 
 def _card(run: RunRecord, comparison: Comparison, slug: str) -> _Card:
     view = card_view(run, comparison, slug)
-    bars = chart_bars(run, comparison, slug)
+    # Bars of scores read as those of full sets.
+    bars = [] if view.is_sequential else chart_bars(run, comparison, slug)
     figure = scores_png(bars, f"{view.model.title} and its baseline") if bars else None
     return _Card(view, front_matter(run, comparison, view), figure)
 

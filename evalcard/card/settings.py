@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from evalcard.card.paths import portable_command, without_paths
+from evalcard.card.paths import measuring_command, portable_command, without_paths
 from evalcard.card.tables import shots, tasks_of, total_of
 from evalcard.results.compared import ComparedRow
 from evalcard.results.records import ModelRecord, RunRecord, TaskRecord
@@ -86,7 +86,7 @@ def settings_of(run: RunRecord, models: Sequence[ModelRecord]) -> Settings:
         hardware=tuple(_hardware(name, value) for name, value in run.hardware.items()),
         commit=str(git["commit"]) if git.get("commit") else None,
         is_dirty=bool(git.get("dirty")),
-        command=portable_command(run.command, _hub_ids(run)),
+        command=portable_command(measuring_command(run.command), _hub_ids(run)),
         rescored=_rescoring(run),
     )
 
@@ -101,7 +101,7 @@ def row_settings(run: RunRecord, row: ComparedRow) -> RowSettings:
         decoding=_each(without_paths(task.decoding) for task in tasks),
         chat_template=_each(_chat_template(task) for task in tasks),
         judge=_each(task.judge or OWN_JUDGE for task in tasks),
-        selection=_selection(tasks, total_of(run, row)),
+        selection=_selected(run, row, tasks),
     )
 
 
@@ -117,8 +117,17 @@ def _chat_template(task: TaskRecord) -> str:
     return f"yes{dated}" if task.chat_template else "no"
 
 
-def _selection(tasks: Sequence[TaskRecord], total: int) -> str:
-    selected = sum(task.items_selected for task in tasks)
+def _selected(run: RunRecord, row: ComparedRow, tasks: Sequence[TaskRecord]) -> str:
+    """The selection, and what was used of it where the row was to stop early: its tasks then count used items only."""
+    total = total_of(run, row)
+    test = next((test for test in run.sequential if test.row == row.task), None)
+    if test is None:
+        return _selection(tasks, sum(task.items_selected for task in tasks), total)
+    used = f"{test.used} of {test.items} (in random order, until the gate was decided)"
+    return used if test.items == total else f"{used}; the set: {_selection(tasks, test.items, total)}"
+
+
+def _selection(tasks: Sequence[TaskRecord], selected: int, total: int) -> str:
     if selected == total:
         return f"all {total}"
     how = _each(task.selection for task in tasks if task.items_selected < task.items_total) or "seeded"

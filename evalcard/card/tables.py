@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from evalcard.card import numbers
 from evalcard.card.paths import without_paths
 from evalcard.compare.averages import AVERAGE
-from evalcard.results.compared import ComparedRow, Comparison, CompressedScore
+from evalcard.compare.published import Match, PublishedRow, check_row
+from evalcard.results.compared import OVERALL, ComparedRow, Comparison, CompressedScore
 from evalcard.results.records import RunRecord, TaskRecord
 
 
@@ -75,6 +76,22 @@ def is_percent(run: RunRecord, row: ComparedRow) -> bool:
     return all(task.higher_is_better for task in tasks_of(run, row))
 
 
+def ordered_rows(comparison: Comparison) -> list[ComparedRow]:
+    """Each category's rows, then its average; last the average of all."""
+    rows: list[ComparedRow] = []
+    for category in categories(comparison):
+        rows += [row for row in comparison.tasks if row.category == category]
+        rows += [row for row in comparison.averages if row.category == category]
+    return rows if comparison.overall is None else [*rows, comparison.overall]
+
+
+def row_title(comparison: Comparison, row: ComparedRow) -> str:
+    """``gsm8k``, ``average of knowledge``, ``overall average``."""
+    if row == comparison.overall:
+        return f"{OVERALL} average"
+    return f"average of {row.category}" if row.metric == AVERAGE else row.task
+
+
 def table_view(run: RunRecord, comparison: Comparison, category: str, slug: str) -> TableView:
     """One compressed model beside the baseline, on all rows of a category."""
     rows = [row for row in comparison.tasks if row.category == category]
@@ -88,18 +105,27 @@ def table_view(run: RunRecord, comparison: Comparison, category: str, slug: str)
     return TableView(category, views, average_view, tuple(average.tasks) if average else (), notes)
 
 
+def overall_view(run: RunRecord, comparison: Comparison, slug: str) -> TableView | None:
+    """The average over all rows, where there is one."""
+    if comparison.overall is None:
+        return None
+    reasons: dict[str, str] = {}
+    row = comparison.overall
+    view = _marked(row_view(run, row, slug), score_of(row, slug), reasons)
+    notes = tuple((mark, reason) for reason, mark in reasons.items())
+    return TableView(row.category, (), view, tuple(row.tasks), notes)
+
+
 def row_view(run: RunRecord, row: ComparedRow, slug: str) -> RowView:
     """All cells of one row; an average has neither details nor items of its own."""
     percent = is_percent(run, row)
     score = score_of(row, slug)
     recovery = score.recovery.value if score is not None and score.recovery is not None else None
-    if score is not None and recovery is not None:
-        _check_printed(row, score, recovery, percent)
     is_average = row.metric == AVERAGE
-    return RowView(
+    view = RowView(
         task=row.task,
         detail="" if is_average else _detail(run, row),
-        items="" if is_average else _items(run, row),
+        items="" if is_average else _items(run, row, score),
         baseline=numbers.score(row.baseline.score, row.baseline.stderr, percent),
         compressed=numbers.DASH if score is None else numbers.score(score.score, score.stderr, percent),
         recovery=numbers.recovery(recovery),
@@ -108,6 +134,9 @@ def row_view(run: RunRecord, row: ComparedRow, slug: str) -> RowView:
         gained=numbers.count(score.gained if score else None),
         p_value=numbers.p_value(score.mcnemar_p if score else None),
     )
+    if recovery is not None:
+        _check_printed(view, percent)
+    return view
 
 
 def interval_of(score: CompressedScore | None) -> str:
@@ -125,14 +154,11 @@ def metric(tasks: Sequence[TaskRecord]) -> str:
     return _joined(task.metric if task.filter == "none" else f"{task.metric}, {task.filter}" for task in tasks)
 
 
-def _check_printed(row: ComparedRow, score: CompressedScore, recovery: float, percent: bool) -> None:
+def _check_printed(view: "RowView", higher_is_better: bool) -> None:
     """A recovery that contradicts its printed scores is our error, and must not reach a card."""
-    scale = 100 if percent else 1
-    baseline, compressed, value = (
-        float(f"{number:.{numbers.DECIMALS}f}")
-        for number in (scale * row.baseline.score, scale * score.score, recovery)
-    )
-    assert numbers.is_consistent(baseline, compressed, value, higher_is_better=percent), (row.task, score)
+    baseline, compressed = (text.split()[0] for text in (view.baseline, view.compressed))
+    row = PublishedRow(view.task, baseline, compressed, view.recovery.split()[0], higher_is_better)
+    assert isinstance(check_row(row), Match), view
 
 
 def _joined(values: Iterable[str]) -> str:
@@ -146,12 +172,13 @@ def _detail(run: RunRecord, row: ComparedRow) -> str:
     return f"{shots(tasks)}, {metric(tasks)}{direction}"
 
 
-def _items(run: RunRecord, row: ComparedRow) -> str:
+def _items(run: RunRecord, row: ComparedRow, score: CompressedScore | None) -> str:
     """``40 of 200``, and ``30 × 64`` where each item was answered several times."""
-    tasks = tasks_of(run, row)
-    total = total_of(run, row)
-    items = str(row.n) if row.n == total else f"{row.n} of {total}"
-    repeats = {task.repeats for task in tasks}
+    used, total = row.n, total_of(run, row)
+    if score is not None and score.sequential is not None:
+        used, total = score.sequential.used, score.sequential.items
+    items = str(used) if used == total else f"{used} of {total}"
+    repeats = {task.repeats for task in tasks_of(run, row)}
     return items if repeats == {1} else f"{items} × {' / '.join(map(str, sorted(repeats)))}"
 
 

@@ -14,9 +14,13 @@ def command(run: str, out: Path) -> int:
     Nothing is measured: the numbers are those of comparison.json.
     """
     from evalcard.card.render import write_cards
+    from evalcard.cli.latest import warn_of_newer
+    from evalcard.results.agreement import read_agreeing
     from evalcard.results.runs import find_run
 
     folder = find_run(out, run)
-    for path in write_cards(folder, folder.read_run(), folder.read_comparison()):
+    warn_of_newer(out, (run,), "rendered")
+    record = folder.read_run()
+    for path in write_cards(folder, record, read_agreeing(folder, record)):
         click.echo(path)
     return 0

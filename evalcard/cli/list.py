@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from evalcard.cli.lines import tell
+
 
 @click.command("list")
 @click.argument("pattern", required=False)
@@ -15,7 +17,7 @@ def command(pattern: str | None, out: Path, only_runs: bool) -> int:
     names = _runs(out) if only_runs else _tasks()
     shown = [line for name, line in names if pattern is None or fnmatch.fnmatch(name, pattern)]
     for line in shown:
-        click.echo(line)
+        tell(line)
     if not shown:
         click.echo(f"Nothing matches {pattern!r}." if pattern else "Nothing there yet.", err=True)
     return 0

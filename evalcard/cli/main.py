@@ -1,15 +1,21 @@
 """The ``evalcard`` command: subcommands load on demand, and exit codes are set here alone."""
 
+import codecs
+import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 
 import click
 
+from evalcard.cli.streams import guard_streams, printed
+
 COMMANDS = {
     "run": ("evalcard.cli.run", "Evaluate a baseline and its compressed variants, compare, write the card."),
     "gate": ("evalcard.cli.gate", "Judge a run against limits: exit code 0 passes, 1 fails, 3 or 4 cannot tell."),
+    "compare": ("evalcard.cli.compare", "Compare two stored results of any kind, with the items that flipped."),
     "card": ("evalcard.cli.card", "Write the model cards of a run again."),
     "rescore": ("evalcard.cli.rescore", "Grade the stored answers of a run again, without a model."),
     "tasks": ("evalcard.cli.tasks", "What a task means here, what a model is sent for it, and fetching its data."),
@@ -72,14 +78,36 @@ def cli() -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo(f"Error: {message}", err=True)
+    from evalcard.cli.lines import on_one_line, tell
+
+    tell(f"Error: {on_one_line(message)}", err=True)
     return code
+
+
+def _misused(error: click.ClickException) -> int:
+    """What click found wrong, below the usage of the command."""
+    shown = io.StringIO()
+    error.show(shown)
+    usage, _, said = shown.getvalue().partition("Error: ")
+    click.echo(usage, err=True, nl=False)
+    return _fail(said, error.exit_code)
+
+
+def _bad_path(error: OSError | RuntimeError) -> str | None:
+    """What is wrong with a path of the user's that no file can ever have; None where the error is another one."""
+    if isinstance(error, OSError):
+        is_path = error.errno in (errno.ENAMETOOLONG, errno.ELOOP)
+        return f"cannot use the path {str(error.filename)[:200]!r}: {error.strerror}" if is_path else None
+    # As pathlib says it before Python 3.13.
+    return f"cannot use a path: {error}" if str(error).startswith("Symlink loop") else None
 
 
 def _internal_error(error: Exception) -> int:
     import traceback
 
-    traceback.print_exception(error)
+    from evalcard.cli.lines import disarmed
+
+    click.echo(disarmed("".join(traceback.format_exception(error))), err=True, nl=False)
     return _fail(
         "this is a fault of evalcard, not of your input. What was finished is stored; the same command resumes it. "
         "Please report it with the lines above.",
@@ -98,8 +126,7 @@ def invoke(args: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _misused(error)
     except (click.Abort, KeyboardInterrupt, Interrupted):
         click.echo("Interrupted. What was finished is stored; the same command resumes it.", err=True)
         return INTERRUPTED
@@ -107,12 +134,9 @@ def invoke(args: Sequence[str] | None = None) -> int:
         return _fail(str(error), error.exit_code)
     except EngineError as error:
         return _fail(str(error), UserError.exit_code)
-    except BrokenPipeError:
-        # A reader such as `head` went away: nothing to tell it, and the interpreter must not try at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as error:  # noqa: BLE001 - the last stop: everything else is ours
-        return _internal_error(error)
+        said = _bad_path(error) if isinstance(error, OSError | RuntimeError) else None
+        return _fail(f"{said}. Give another path.", UserError.exit_code) if said else _internal_error(error)
 
 
 def _calm_threads() -> None:
@@ -126,7 +150,30 @@ def _calm_threads() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
+_IN_ASCII = {"±": "+-", "–": "-", "—": "-", "−": "-", "×": "x", "…": "...", "─": "-", "│": "|", "█": "#", "▏": "|"}
+"""How evalcard's own signs are written where the terminal's encoding has none of them."""
+
+
+def _spelled(error: UnicodeError) -> tuple[str, int]:
+    """What cannot be encoded in other characters: evalcard's own signs as one would type them, all else escaped."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    parts = [_IN_ASCII.get(sign) or sign.encode("ascii", "backslashreplace").decode("ascii") for sign in text]
+    return "".join(parts), error.end
+
+
+def _speak_any_encoding() -> None:
+    """Let no character that a terminal, a pipe or a log of CI cannot hold end a command."""
+    codecs.register_error("evalcard.spelled", _spelled)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="evalcard.spelled")
+
+
 def main() -> None:
     """Entry point of the console script."""
     _calm_threads()
-    sys.exit(invoke())
+    _speak_any_encoding()
+    guard_streams()
+    sys.exit(printed(invoke(), sys.argv[1:]))

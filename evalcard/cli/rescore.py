@@ -56,18 +56,21 @@ def command(
     Each task is graded as it is defined now, or by the judge given for it. Verdicts, comparison and cards are
     written anew; `evalcard run` goes back to the tasks' own grading.
     """
+    from evalcard.cli.latest import warn_of_newer
+    from evalcard.cli.lines import tell
     from evalcard.cli.progress import make_progress
     from evalcard.cli.tables import print_outcome
     from evalcard.rescore import rescore
     from evalcard.run import Outcome
 
     bars = make_progress(quiet or as_json)
+    warn_of_newer(out, (run,), "graded again")
     done = rescore(out, run, judges, data_root, trust_task_code, bars, accept_changed_items)
     if as_json:
         click.echo(json.dumps(done.summary(), indent=1))
         return 0
     for line in done.lines():
-        click.echo(line)
+        tell(line)
     if done.comparison is not None and done.card is not None:
         print_outcome(Outcome(done.run, done.comparison, done.card))
     return 0

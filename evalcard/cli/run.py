@@ -3,11 +3,14 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from evalcard.cli.values import ByteCount, KeyValues
+
+if TYPE_CHECKING:
+    from evalcard.plan import Plan
 
 _PAIRS = {"fewshot_as_multiturn"}
 """Flags that are on, off, or not given."""
@@ -88,35 +91,89 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
 @click.option("--kv-memory", type=ByteCount(), metavar="SIZE", help="Memory for the KV cache, such as 4GiB.")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads.")
 @click.option("--step-tokens", type=click.IntRange(min=16), help="Token budget of one engine step.")
+@click.option(
+    "--gate-file",
+    type=click.Path(),
+    metavar="FILE",
+    help="Judge the run by the limits of this gate file when it is done.",
+)
+@click.option(
+    "--min-recovery",
+    type=click.FloatRange(0, 200),
+    metavar="PERCENT",
+    help="Judge the run when it is done: least recovery of every row. Wins over the gate file's.",
+)
+@click.option(
+    "--confidence",
+    type=float,
+    metavar="C",
+    help="Of the gate's decision, and of --power (default: the gate file's, or 0.95).",
+)
+@click.option(
+    "--sequential",
+    is_flag=True,
+    help="Answer items in a seeded random order, and stop as soon as the gate is decided. Needs a limit "
+    "of the gate (--min-recovery, --gate-file), and the whole task: no --limit.",
+)
+@click.option(
+    "--noise-check",
+    type=click.IntRange(min=1),
+    is_flag=False,
+    flag_value=50,
+    metavar="[N]",
+    help="Ask the baseline again on N items of every task (50 where no N is given) in another batch order, and tell "
+    "how many scores flip by themselves.",
+)
+@click.option("--power", is_flag=True, help="Show what the items can show of recovery, load no weights.")
 @click.option("--dry-run", is_flag=True, help="Show what would be run, load no weights.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
-def command(spec: Path | None, dry_run: bool, as_json: bool, quiet: bool, **flags: Any) -> int:
+def command(spec: Path | None, power: bool, dry_run: bool, as_json: bool, quiet: bool, **flags: Any) -> int:
     """Evaluate BASELINE and COMPRESSED models on TASKS, compare item by item, write the model card.
 
     Give a YAML SPEC, flags, or both (flags win). Without a model the bundled demo is run. The same command
     again resumes or reuses what is stored.
+
+    Exit code 0: done. With --min-recovery or --gate-file the run is judged as well, and the code is that of
+    `evalcard gate`: 0 passed, 1 failed, 3 inconclusive, 4 cannot be judged.
     """
     from evalcard.cli.progress import make_progress
     from evalcard.cli.tables import print_outcome, print_plan
     from evalcard.plan import plan_run, with_demo_defaults
-    from evalcard.run import run_plan
     from evalcard.spec import load_spec, make_spec
 
     given = _given(flags)
     resolved = load_spec(spec, given) if spec else make_spec(with_demo_defaults(given))
     progress = make_progress(quiet or as_json)
-    plan = plan_run(resolved, progress)
-    if dry_run:
-        if as_json:
-            click.echo(json.dumps(plan.summary(), indent=1))
-        else:
-            print_plan(plan, click.echo)
+    plan = plan_run(resolved, progress, asks_power=power)
+    if power or dry_run:
+        _show(plan, power, as_json)
         return 0
+    from evalcard.run import run_plan
+
     print_plan(plan, progress.say)
     outcome = run_plan(plan, progress, command=["evalcard", *sys.argv[1:]])
     if as_json:
         click.echo(outcome.comparison.model_dump_json(by_alias=True, indent=1))
     else:
         print_outcome(outcome)
-    return 0
+    if outcome.verdict is None:
+        return 0
+    if not as_json:
+        from evalcard.cli.verdict import print_verdict
+
+        print_verdict(outcome.verdict, outcome.run.models, folder=outcome.card.parent)
+    return outcome.verdict.exit_code
+
+
+def _show(plan: "Plan", power: bool, as_json: bool) -> None:
+    """What is known before any weights load."""
+    from evalcard.cli.power import print_power
+    from evalcard.cli.tables import print_plan
+
+    if as_json:
+        click.echo(json.dumps(plan.power_summary() if power else plan.summary(), indent=1))
+    elif power:
+        print_power(plan)
+    else:
+        print_plan(plan, click.echo)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from evalcard.compare.averages import average_rows
-from evalcard.compare.health import examine
+from evalcard.compare.health.examine import examine
 from evalcard.compare.pairing import Answers, check_same_prompts, join_verdicts
 from evalcard.compare.rows import CONFIDENCE, RowScores, compared_row, score_rows
 from evalcard.results.compared import OVERALL, Comparison
@@ -56,7 +56,8 @@ def compare_answers(run: RunRecord, answers: ByModel) -> Comparison:
     """The comparison of answers that are already joined with their verdicts."""
     _refuse_other_prompts(run, answers)
     rows = score_rows(run, answers)
-    categories = _by_category(rows)
+    # How many items a row has used where a run stopped early depends on what they said, so their mean has no interval.
+    categories = {} if run.sequential else _by_category(rows)
     return Comparison(
         schema=SCHEMA,
         run=run.name,
@@ -64,7 +65,7 @@ def compare_answers(run: RunRecord, answers: ByModel) -> Comparison:
         averages=[one for name, group in categories.items() if (one := average_rows(group, run, name)) is not None],
         overall=average_rows(rows, run, OVERALL) if len(categories) > 1 else None,
         health=examine(run, answers, rows),
-        confidence=CONFIDENCE,
+        confidence=run.sequential[0].confidence if run.sequential else CONFIDENCE,
         verdict=None,
     )
 

@@ -16,7 +16,7 @@ from evalcard.compare.intervals import (
     student_quantile,
 )
 from evalcard.compare.paired import has_repeats
-from evalcard.compare.recovery import Rule, Values
+from evalcard.compare.recovery import MOST_RATIO, Rule, Values
 from evalcard.results.compared import PairedRecord
 from evalcard.results.records import ItemId
 
@@ -44,9 +44,11 @@ def average_pairs(records: Sequence[PairedRecord]) -> PairedRecord:
     """
     spread = [_with_two_flips(record) for record in records]
     share = 1 / len(records)
+    # A set that does not tell its spread would enter with none at all, and the average would look surer than its parts.
+    untold = [record for record in records if record.both is None and not _has_spread(record)]
     return PairedRecord(
         n=sum(record.n for record in records),
-        different=sum(record.different for record in records),
+        different=min(record.different for record in untold) if untold else sum(one.different for one in records),
         is_binary=False,
         both=None,
         lost=None,
@@ -57,7 +59,7 @@ def average_pairs(records: Sequence[PairedRecord]) -> PairedRecord:
         compressed_variance=share**2 * math.fsum(variances[1] for variances in spread),
         covariance=share**2 * math.fsum(variances[2] for variances in spread),
         skewness=None,
-        degrees=None,
+        degrees=min(record.n for record in untold) - 1 if untold else None,
     )
 
 
@@ -93,6 +95,18 @@ def difference_interval(paired: PairedRecord, confidence: float) -> Interval | N
     value = paired.compressed - paired.baseline
     reach = student_quantile(confidence, paired.degrees) * math.sqrt(max(variance, 0.0))
     return Interval(value - reach, value + reach)
+
+
+def why_no_interval(paired: PairedRecord, higher_is_better: bool) -> str | None:
+    """In words, why ``ratio_interval`` is None; None where it is not."""
+    if (paired.baseline if higher_is_better else paired.compressed) <= 0:
+        return f"the {'baseline' if higher_is_better else 'compressed model'} does not score above 0"
+    if _counts(paired) is not None or _has_spread(paired):
+        return None
+    return (
+        f"only {paired.different} items score differently in the two models, and scores without bounds need "
+        f"{MIN_DIFFERENT} to tell how far the true value may lie"
+    )
 
 
 def _quantiles(paired: PairedRecord, confidence: float) -> tuple[float, float]:
@@ -135,17 +149,27 @@ def _pair_set(pairs: Pairs, repeated: bool) -> PairedRecord:
         baseline_variance=scale * math.fsum((b - mean_b) ** 2 for b, _ in pairs),
         compressed_variance=scale * math.fsum((c - mean_c) ** 2 for _, c in pairs),
         covariance=scale * math.fsum((b - mean_b) * (c - mean_c) for b, c in pairs),
-        skewness=_skewness([c - (mean_c / mean_b) * b for b, c in pairs]) if mean_b else None,
+        skewness=_skewness(pairs, mean_c / mean_b) if mean_b else None,
         degrees=n - 1,
     )
 
 
-def _skewness(values: Sequence[float]) -> float | None:
-    """Third central moment over the variance to the power 3/2; None without variance."""
+def _skewness(pairs: Pairs, ratio: float) -> float | None:
+    """Of compressed - ratio * baseline: third central moment over the variance to the power 3/2; None without variance.
+
+    It knows no unit, so deviations are taken in that of the largest: powers of tiny or huge ones would leave a float.
+    """
+    if not abs(ratio) <= MOST_RATIO:
+        return None
+    values = [c - ratio * b for b, c in pairs]
     mean = math.fsum(values) / len(values)
-    second = math.fsum((value - mean) ** 2 for value in values) / len(values)
-    third = math.fsum((value - mean) ** 3 for value in values) / len(values)
-    return third / second**1.5 if second > 0 else None
+    scale = max(abs(value - mean) for value in values)
+    if not 0 < scale < math.inf:
+        return None
+    parts = [(value - mean) / scale for value in values]
+    second = math.fsum(part**2 for part in parts) / len(parts)
+    third = math.fsum(part**3 for part in parts) / len(parts)
+    return third / second**1.5
 
 
 def _with_two_flips(record: PairedRecord) -> tuple[float, float, float]:
@@ -175,7 +199,8 @@ def _swapped(paired: PairedRecord) -> PairedRecord:
 
 
 def _has_spread(paired: PairedRecord) -> bool:
-    """Whether the items themselves tell how differences spread; an average's sets have told it before."""
+    """Whether the items themselves tell how differences spread; an average's sets have told it before, where its
+    ``degrees`` are None."""
     return paired.degrees is None or paired.different >= MIN_DIFFERENT
 
 

@@ -114,9 +114,11 @@ def fieller_ratio(
     a = baseline**2 - quantile**2 * var_b
     b = baseline * compressed - quantile**2 * cov
     c = compressed**2 - quantile**2 * var_c
-    root = b * b - a * c
-    if a <= 0 or root < 0:
+    if a <= 0:
         return Interval(0.0, math.inf)
+    # Where a > 0 the root is real: at r = compressed / baseline the equation's left side is 0. Rounding alone makes it
+    # negative, as where one model's scores are a multiple of the other's.
+    root = max(b * b - a * c, 0.0)
     return Interval(max((b - math.sqrt(root)) / a, 0.0), (b + math.sqrt(root)) / a)
 
 

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeGuard
 
+from evalcard.compare.health.repetition import ends_in_a_loop
 from evalcard.errors import ComparisonRefused
 from evalcard.results.journal import Address
 from evalcard.results.records import Finish, Outcome, Sample, TaskRecord, Verdict
 
+MOST_SCORE = 1e50
+"""Of either sign. Variances of greater scores, and products of these, leave the range of a float."""
 MeasureName = tuple[str, str]
 """(metric, filter)."""
 
@@ -28,6 +31,12 @@ class Answered:
     """Every other measure of the answer that has a value for a single item."""
     shots: int | None = None
     """Worked examples in the prompt where some were left out."""
+    is_empty: bool = False
+    """Whether a text was asked for and nothing but white space came."""
+    is_loop: bool = False
+    """Whether the text ends in the same words over and over, and is not a right answer that ended by itself."""
+    fault: str | None = None
+    """What went wrong, where it failed and the backend found out."""
 
     def measure(self, name: MeasureName) -> Fraction:
         """Another measure; 0 for an answer that failed."""
@@ -58,6 +67,8 @@ def join_verdicts(task: TaskRecord, slug: str, verdicts: Iterable[Verdict], samp
                 sample.prompt_hash,
                 _other_values(task, verdict),
                 sample.shots,
+                **_how_it_reads(sample, verdict),
+                fault=sample.fault,
             )
     return answers
 
@@ -80,6 +91,12 @@ def check_same_prompts(task: str, slug: str, baseline: Answers, compressed: Answ
 def _primary_value(task: TaskRecord, slug: str, verdict: Verdict) -> Fraction:
     for score in verdict.scores:
         if (score.metric, score.filter) == (task.metric, task.filter) and _is_number(score.value):
+            if abs(score.value) > MOST_SCORE:
+                raise ComparisonRefused(
+                    f"task {task.name}, item {verdict.item_id!r} of {slug}: {task.metric} ({task.filter}) is "
+                    f"{score.value:g}, and scores up to {MOST_SCORE:g} can be compared. If that is what its grading "
+                    "gives, leave the task out; else the file is damaged: evaluate again."
+                )
             return Fraction(score.value)
     if verdict.outcome == "error":
         return Fraction(0)
@@ -91,10 +108,22 @@ def _primary_value(task: TaskRecord, slug: str, verdict: Verdict) -> Fraction:
     )
 
 
+def _how_it_reads(sample: Sample, verdict: Verdict) -> dict[str, bool]:
+    """Of a generated answer that did not fail.
+
+    A right answer that came to its end by itself is none that lost its way, however it repeats itself: 0.333..., a
+    refrain, equal rows of a table.
+    """
+    if sample.text is None or sample.finish == "error":
+        return {}
+    came_to_its_end = sample.finish in ("stop", "stop_string") and verdict.outcome == "correct"
+    return {"is_empty": not sample.text.strip(), "is_loop": not came_to_its_end and ends_in_a_loop(sample.text)}
+
+
 def _other_values(task: TaskRecord, verdict: Verdict) -> dict[MeasureName, Fraction]:
     values = {(score.metric, score.filter): score.value for score in verdict.scores}
     values.pop((task.metric, task.filter), None)
-    return {name: Fraction(value) for name, value in values.items() if _is_number(value)}
+    return {name: Fraction(value) for name, value in values.items() if _is_number(value) and abs(value) <= MOST_SCORE}
 
 
 def _is_number(value: float | None) -> TypeGuard[float]:

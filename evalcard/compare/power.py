@@ -6,72 +6,55 @@ were found, so a forecast and the later verdict follow one rule. Scores, limits 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import NormalDist
 
 from evalcard.compare.intervals import Interval, PairedCounts, normal_quantile, ratio_statistic
+from evalcard.compare.plans import AnyPlan, standard_error
 
-ASSUMED_FLIPS = 0.05
-"""Share of items that flip between a model and its compressed form where no run has told yet."""
-ASSUMED_POWER = 0.8
-"""How often what is there shall be shown: in four of five runs, as is usual in planning."""
 _HALVINGS = 60
+_MOST_ITEMS = 2**40
+"""More than any set of items has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Items to come."""
-
-    n: int
-    score: float
-    """The baseline's: stored, or supposed."""
-    flip_rate: float = ASSUMED_FLIPS
-    """Share of the items that flip, either way, where compression costs nothing."""
-    confidence: float = 0.95
-    power: float = ASSUMED_POWER
-
-    def __post_init__(self) -> None:
-        assert self.n >= 1 and 0 <= self.score <= 1 and 0 <= self.flip_rate <= 1, self
-        assert 0.5 < self.confidence < 1 and 0 < self.power < 1, self
-
-    @property
-    def needed(self) -> float:
-        """Expected test statistic, in standard errors, that gives significance with this power."""
-        return normal_quantile(self.confidence) + NormalDist().inv_cdf(self.power)
-
-
-def expected_counts(plan: Plan, recovery: float) -> PairedCounts:
-    """Items by what becomes of them on average, at a recovery of at most 1.
-
-    The flips stay as many as without a drop, shifted towards losses, until the drop alone takes more.
-    """
-    assert 0 <= recovery <= 1, recovery
-    drop = plan.score * (1 - recovery)
-    gained = min(max((plan.flip_rate - drop) / 2, 0.0), 1 - plan.score, plan.score - drop)
-    lost = gained + drop
-    return PairedCounts(max(plan.score - lost, 0.0) * plan.n, lost * plan.n, gained * plan.n, plan.n)
-
-
-def smallest_drop(plan: Plan) -> float | None:
+def smallest_drop(plan: AnyPlan) -> float | None:
     """The smallest drop of recovery, as a fraction of 1, that these items show; None where even a total loss would not.
 
     Shown: the interval lies below 100 %.
     """
     if plan.score == 0:
         return None
-    return _least(lambda drop: -ratio_statistic(expected_counts(plan, 1 - drop), 1.0) >= plan.needed)
+    return _least(lambda drop: _is_below(plan, 1 - drop))
 
 
-def finest_limit(plan: Plan) -> float | None:
+def finest_limit(plan: AnyPlan) -> float | None:
     """The highest limit that a model which lost nothing passes on these items; None where there is none above 0.
 
     A gate with a limit above it stays inconclusive, or fails, more often than it should.
     """
     if plan.score == 0:
         return None
-    counts = expected_counts(plan, 1.0)
-    margin = _least(lambda margin: ratio_statistic(counts, 1 - margin) >= plan.needed)
+    margin = _least(lambda margin: _passes(plan, 1 - margin))
     return None if margin is None or margin >= 1 else 1 - margin
+
+
+def items_for_limit(plan: AnyPlan, limit: float) -> int | None:
+    """The fewest such items on which a model that lost nothing passes ``limit`` with the plan's power; None where no
+    number of them would do, as for a limit of 100 %."""
+    if plan.score == 0 or limit >= 1:
+        return None
+    return _fewest(lambda n: _passes(plan.resized(n), limit))
+
+
+def finest_score(plan: AnyPlan) -> float:
+    """The highest limit on the score itself that a model which lost nothing passes; likewise."""
+    return max(plan.score - _needed(plan) * plan.score_error, 0.0)
+
+
+def items_for_score(plan: AnyPlan, limit: float) -> int | None:
+    """The fewest items for a limit on the score itself; None where it is not below the score that is expected."""
+    if limit >= plan.score:
+        return None
+    return _fewest(lambda n: plan.score - limit >= _needed(plan) * plan.resized(n).score_error)
 
 
 def more_items(n: int, estimate: float, interval: Interval, limit: float) -> int | None:
@@ -92,18 +75,27 @@ def more_items_of(counts: PairedCounts, limit: float, confidence: float) -> int 
     return _missing(counts.n, normal_quantile(confidence) / found) if found > 0 else None
 
 
+def more_items_of_score(n: int, score: float, limit: float, confidence: float) -> int | None:
+    """``more_items`` for one model's share of items right, where it is exact: Wilson's interval leaves the limit out as
+    soon as the score lies further from it than ``confidence`` allows at the spread that the limit has."""
+    margin = abs(score - limit)
+    if margin == 0 or not 0 < limit < 1:
+        return None
+    return _missing(n, normal_quantile(confidence) * math.sqrt(limit * (1 - limit) / n) / margin)
+
+
 def margin_in_errors(n: int, score: float, margin: float) -> float:
     """Standard errors between one model's score and a limit ``margin`` below it; infinite where it cannot vary.
 
     For limits on a score itself: below about 2 such a gate turns red without any regression.
     """
-    spread = _standard_error(n, score)
+    spread = standard_error(n, score)
     return margin / spread if spread > 0 else math.inf
 
 
 def smallest_margin(n: int, score: float, confidence: float) -> float:
     """The least distance of a limit below a score, as fractions, that ``n`` new items tell from it."""
-    return normal_quantile(confidence) * _standard_error(n, score)
+    return normal_quantile(confidence) * standard_error(n, score)
 
 
 def items_for_margin(score: float, margin: float, confidence: float) -> int:
@@ -112,9 +104,21 @@ def items_for_margin(score: float, margin: float, confidence: float) -> int:
     return max(math.ceil((normal_quantile(confidence) / margin) ** 2 * score * (1 - score)), 1)
 
 
-def _standard_error(n: int, score: float) -> float:
-    assert n >= 1 and 0 <= score <= 1, (n, score)
-    return math.sqrt(score * (1 - score) / n)
+def _passes(plan: AnyPlan, limit: float) -> bool:
+    """Whether a model that lost nothing is found above the limit, with the plan's power."""
+    expected, spread = plan.statistic(1.0, limit)
+    return expected >= _needed(plan, spread)
+
+
+def _is_below(plan: AnyPlan, recovery: float) -> bool:
+    """Whether a model of this recovery is found below 100 %."""
+    expected, spread = plan.statistic(recovery, 1.0)
+    return -expected >= _needed(plan, spread)
+
+
+def _needed(plan: AnyPlan, spread: float = 1.0) -> float:
+    """Expected z that is beyond the quantile with the plan's power, where z spreads so."""
+    return plan.quantile + NormalDist().inv_cdf(plan.power) * spread
 
 
 def _missing(n: int, widening: float) -> int:
@@ -132,4 +136,18 @@ def _least(is_shown: Callable[[float], bool]) -> float | None:
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if is_shown(middle) else (middle, high)
+    return high
+
+
+def _fewest(is_enough: Callable[[int], bool]) -> int | None:
+    """The least number of items that is enough, where all greater ones are; None where ``_MOST_ITEMS`` are not."""
+    high = 1
+    while not is_enough(high):
+        high *= 2
+        if high > _MOST_ITEMS:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
     return high

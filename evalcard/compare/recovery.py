@@ -12,6 +12,8 @@ from evalcard.results.records import ItemId
 
 MIN_RIGHT = 5
 """Items' worth of right answers below which the baseline is too weak to divide by: one item moves recovery by 20+."""
+MOST_RATIO = 10**50
+"""A recovery beyond this factor is no figure: the denominator is as good as 0."""
 Z_95 = 1.959963984540054
 """97.5 % quantile of the normal distribution."""
 
@@ -123,6 +125,8 @@ def recover(baseline: Fraction, compressed: Fraction, higher_is_better: bool) ->
     top, bottom = (compressed, baseline) if higher_is_better else (baseline, compressed)
     if bottom == 0:
         return Recovered(None, f"the {'baseline' if higher_is_better else 'compressed model'} scores 0")
+    if abs(top / bottom) > MOST_RATIO:
+        return Recovered(None, f"the {'baseline' if higher_is_better else 'compressed model'} scores as good as 0")
     return Recovered(100 * top / bottom)
 
 

@@ -20,7 +20,7 @@ from evalcard.results.compared import (
     RecoveryRecord,
     ScoreRecord,
 )
-from evalcard.results.records import RowRecord, RunRecord, TaskRecord
+from evalcard.results.records import RowRecord, RunRecord, SequentialRecord, TaskRecord
 
 CONFIDENCE = 0.95
 """Of every interval."""
@@ -65,6 +65,7 @@ def score_rows(run: RunRecord, answers: Mapping[str, Mapping[str, Answers]]) -> 
 
 def compared_row(row: RowScores, run: RunRecord) -> ComparedRow:
     """The stored form of a row."""
+    early = next((one for one in run.sequential if one.row == row.record.name), None)
     return ComparedRow(
         task=row.record.name,
         metric=row.metric,
@@ -72,7 +73,7 @@ def compared_row(row: RowScores, run: RunRecord) -> ComparedRow:
         baseline=ScoreRecord(
             score=float(row.baseline.score), stderr=row.baseline.stderr, **_told(row.baseline_measures)
         ),
-        compressed=[_stored(row, m.slug, m.scheme) for m in run.models if m.slug in row.compressed],
+        compressed=[_stored(row, m.slug, m.scheme, early) for m in run.models if m.slug in row.compressed],
         chance=row.chance,
         category=row.category,
         tasks=list(row.record.tasks),
@@ -111,7 +112,7 @@ def _score_row(
     if baseline is None:
         return None
     higher = _shared_direction(record, tasks)
-    chance = _chance(record, tasks, values)
+    chance = row_chance(record, tasks, [len(answered) for answered in values])
     compressed = {
         model.slug: scored
         for model in run.models[1:]
@@ -137,9 +138,9 @@ def _shared_direction(record: RowRecord, tasks: Sequence[TaskRecord]) -> bool:
     return directions.pop()
 
 
-def _chance(record: RowRecord, tasks: Sequence[TaskRecord], values: Sequence[Values]) -> float:
-    """The score of guessing, weighted as the row weighs its tasks."""
-    weights = [len(answered) if record.rule == "size" else 1 for answered in values]
+def row_chance(record: RowRecord, tasks: Sequence[TaskRecord], answers: Sequence[int]) -> float:
+    """The score of guessing, weighted as the row weighs its tasks; ``answers`` are the baseline's to each of them."""
+    weights = [count if record.rule == "size" else 1 for count in answers]
     return sum(task.chance * weight for task, weight in zip(tasks, weights, strict=True)) / sum(weights)
 
 
@@ -163,24 +164,35 @@ def _on_row(
     return ModelOnRow(score, recovered, flips, p_value, one_sided, paired, measures)
 
 
-def _stored(row: RowScores, slug: str, scheme: str | None) -> CompressedScore:
+def _stored(row: RowScores, slug: str, scheme: str | None, early: SequentialRecord | None) -> CompressedScore:
     on_row = row.compressed[slug]
+    # What supposes a number of items that was fixed beforehand does not hold where looks on the way decided it.
+    paired = None if early else on_row.paired
+    difference = on_row.score.score - row.baseline.score
     return CompressedScore(
         model=slug,
         scheme=scheme,
         score=float(on_row.score.score),
         stderr=on_row.score.stderr,
-        recovery=stored_recovery(on_row.recovered, on_row.paired, row.higher_is_better),
+        recovery=_recovery(row, on_row, early),
         reason=on_row.recovered.reason,
-        difference=stored_difference(on_row.score.score - row.baseline.score, on_row.paired),
+        difference=DifferenceRecord(value=float(difference)) if early else stored_difference(difference, paired),
         chance_adjusted=_above_chance(row, on_row),
         error_ratio=_error_ratio(row, on_row),
-        paired=on_row.paired,
+        paired=paired,
         lost=on_row.flips.lost if on_row.flips else None,
         gained=on_row.flips.gained if on_row.flips else None,
-        mcnemar_p=on_row.mcnemar_p,
+        mcnemar_p=None if early else on_row.mcnemar_p,
+        sequential=early,
         **_told(on_row.measures),
     )
+
+
+def _recovery(row: RowScores, on_row: ModelOnRow, early: SequentialRecord | None) -> RecoveryRecord | None:
+    """With the ends of its confidence sequence where the run stopped early, else of its interval."""
+    if early is None or on_row.recovered.value is None:
+        return stored_recovery(on_row.recovered, on_row.paired, row.higher_is_better)
+    return RecoveryRecord(value=float(on_row.recovered.value), low=early.low, high=early.high)
 
 
 def _above_chance(row: RowScores, on_row: ModelOnRow) -> float | None:

@@ -1,97 +1,47 @@
 """The release gate: from a comparison and limits to a verdict with its reasons. ``judge`` is pure.
 
-Stored recoveries are exact fractions rounded once, to the nearest float, and so are the limits; rounding keeps order,
-so a recovery that equals its limit passes and no figure that was rounded for print is ever compared.
+A limit passes where the end of the interval that speaks against the model reaches it, fails where the end that speaks
+for the model does not, and is inconclusive between (``decide`` interval); or the measured value alone is held against
+it (``decide`` point). Equal to the limit passes. What was rounded for print is never compared: see gate/measure.py.
 """
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING
 
-from evalcard.errors import ComparisonRefused, UserError
-from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, Finding
-from evalcard.results.records import Record
+from evalcard.errors import ComparisonRefused
+from evalcard.gate.calibration import not_calibrated, other_revisions
+from evalcard.gate.decide import Held, hold
+from evalcard.gate.notes import notes_on
+from evalcard.gate.spec import GateSpec
+from evalcard.gate.targets import Target, find_targets
+from evalcard.gate.verdict import EXIT_CODES, OUTCOMES_WORST_FIRST, GateVerdict, LimitVerdict, ModelVerdict, Outcome
+from evalcard.gate.wording import more_in_practice, reason_of
+from evalcard.results.agreement import read_agreeing
+from evalcard.results.compared import Comparison, Finding
+from evalcard.results.records import RunRecord
 
-Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "CANNOT_JUDGE"]
-
-EXIT_CODES: Mapping[str, int] = MappingProxyType({"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "CANNOT_JUDGE": 4})
-DEFAULT_MIN_RECOVERY = 99.0
-MAX_LIMIT = 200.0
-_NO_RECOVERY = "no recovery: "
-_WORST_FIRST: tuple[Outcome, ...] = ("CANNOT_JUDGE", "FAIL", "INCONCLUSIVE", "PASS")
-
-
-@dataclass(frozen=True, slots=True)
-class GateSpec:
-    """Limits in percent of the baseline's score. Raises UserError for a limit outside 0 to 200."""
-
-    min_recovery: float = DEFAULT_MIN_RECOVERY
-    tasks: Mapping[str, float] = field(default_factory=dict)
-    """Row name -> its own limit instead of ``min_recovery``."""
-    decide: Literal["point"] = "point"
-    """What is held against the limit: the recovery itself."""
-
-    def __post_init__(self) -> None:
-        for name, limit in (("--min-recovery", self.min_recovery), *self.tasks.items()):
-            if not math.isfinite(limit) or not 0 <= limit <= MAX_LIMIT:
-                raise UserError(
-                    f"the limit {name} is {limit:g}; a limit is a recovery in percent from 0 to {MAX_LIMIT:g}, "
-                    f"such as {DEFAULT_MIN_RECOVERY:g}."
-                )
-        if self.decide != "point":
-            raise UserError(f"decide is {self.decide!r}; this version decides by 'point' only.")
-
-    def limit_of(self, row: str) -> float:
-        return self.tasks.get(row, self.min_recovery)
+if TYPE_CHECKING:
+    from evalcard.results.store import RunFolder
 
 
-class RowVerdict(Record):
-    """One compressed model on one row."""
+def judge(comparison: Comparison, spec: GateSpec, run: RunRecord | None = None) -> GateVerdict:
+    """Hold every compressed model against every limit; ``run`` tells what the models are and how many items there are.
 
-    task: str
-    outcome: Outcome
-    recovery: float | None
-    """In percent, unrounded; None where it is undefined."""
-    limit: float
-    reason: str
-
-
-class ModelVerdict(Record):
-    """One compressed model on all rows."""
-
-    model: str
-    """Slug."""
-    outcome: Outcome
-    rows: list[RowVerdict]
-    reasons: list[str]
-    """What decided, beyond the rows: findings that forbid a judgement or a pass, unless a row says the same."""
-
-
-class GateVerdict(Record):
-    """The gate's word on a comparison: that of its worst model."""
-
-    outcome: Outcome
-    exit_code: int
-    min_recovery: float
-    decide: str
-    models: list[ModelVerdict]
-    reasons: list[str]
-    """Every row's reason and the findings that forbid a judgement or a pass, each once."""
-
-
-def judge(comparison: Comparison, spec: GateSpec) -> GateVerdict:
-    """Hold every row of every compressed model against its limit; equal to the limit passes.
-
-    A blocker, an incomplete run or a missing recovery cannot be judged; a warning makes a pass inconclusive.
-    Raises UserError for a limit on a row that is not there.
+    A blocker, an incomplete run or a value that is undefined cannot be judged; a warning, and limits that were set for
+    another model, make a PASS inconclusive. Findings on one row count where a limit touches it.
+    Raises UserError for a limit that cannot be asked of this comparison (see ``find_targets``).
     """
-    _check_limits(comparison, spec)
-    slugs = _slugs(comparison)
-    models = [_judge_model(comparison, slug, spec) for slug in slugs]
-    reasons = list(_reasons(models))
+    targets = find_targets(comparison, spec, run)
+    held = {slug: hold(targets, slug, spec, comparison.confidence) for slug in _slugs(comparison)}
+    notes = list(dict.fromkeys([*notes_on(comparison, held, spec), *other_revisions(spec.set_for, run)]))
+    models = [
+        _judge_model(comparison, slug, one, spec, run).model_copy(
+            update={"notes": [text for whose, text in notes if whose == slug]}
+        )
+        for slug, one in held.items()
+    ]
+    reasons = list(_reasons(models, targets))
     if not models:
         reasons = [_told(finding) for finding in comparison.health if finding.severity == "blocker"]
         reasons.append("There is no compressed model with a score to judge.")
@@ -99,31 +49,43 @@ def judge(comparison: Comparison, spec: GateSpec) -> GateVerdict:
     return GateVerdict(
         outcome=outcome,
         exit_code=EXIT_CODES[outcome],
-        min_recovery=spec.min_recovery,
         decide=spec.decide,
+        confidence=spec.confidence,
         models=models,
         reasons=list(dict.fromkeys(reasons)),
+        notes=list(dict.fromkeys(text for _, text in notes)),
     )
 
 
-def judge_run(out: Path, which: str, spec: GateSpec) -> GateVerdict:
+def judge_run(out: Path, which: str, spec: GateSpec, limits_from: str | None = None) -> GateVerdict:
     """Judge a stored run (see results/runs.py) and keep the verdict in its comparison.json.
 
-    Raises ComparisonRefused for a run that is incomplete.
+    ``limits_from``: see ``GateVerdict``. Raises ComparisonRefused for a run that is incomplete, and what
+    ``read_judgeable`` raises.
     """
     from evalcard.results.runs import find_run
 
     folder = find_run(out, which)
+    run, comparison = read_judgeable(folder)
+    named = {"run": run.name, "finished": run.finished, "limits_from": limits_from}
+    verdict = judge(comparison, spec, run).model_copy(update=named)
+    folder.write_comparison(with_verdict(comparison, verdict))
+    return verdict
+
+
+def read_judgeable(folder: "RunFolder") -> tuple[RunRecord, Comparison]:
+    """A run and its comparison, if they can be judged.
+
+    Raises ComparisonRefused where the run is incomplete, whether or not an earlier attempt left a comparison, or has
+    another run's; UserError where either file is damaged.
+    """
     run = folder.read_run()
     if run.finished is None:
         raise ComparisonRefused(
             f"the run {run.name} is incomplete, so there is nothing to judge. Give its `evalcard run` command again: "
             "what was finished is stored."
         )
-    comparison = folder.read_comparison()
-    verdict = judge(comparison, spec)
-    folder.write_comparison(with_verdict(comparison, verdict))
-    return verdict
+    return run, read_agreeing(folder, run)
 
 
 def with_verdict(comparison: Comparison, verdict: GateVerdict) -> Comparison:
@@ -133,18 +95,15 @@ def with_verdict(comparison: Comparison, verdict: GateVerdict) -> Comparison:
 
 def keep_verdict(earlier: Comparison, comparison: Comparison) -> Comparison:
     """``comparison`` with the gate's word on ``earlier``, which stands as long as what it judged is unchanged."""
-    is_same = earlier.model_copy(update={"verdict": None}) == comparison
-    return earlier if is_same else comparison
+    is_same = _unnamed(earlier) == _unnamed(comparison)
+    return comparison.model_copy(update={"verdict": earlier.verdict}) if is_same else comparison
 
 
-def _check_limits(comparison: Comparison, spec: GateSpec) -> None:
-    known = [row.task for row in comparison.tasks]
-    unknown = [name for name in spec.tasks if name not in known]
-    if unknown:
-        raise UserError(
-            f"there is a limit on {', '.join(unknown)}, but the run has no such task. "
-            f"Its tasks are: {', '.join(known) or 'none'}."
-        )
+def _unnamed(comparison: Comparison) -> Comparison:
+    """What a gate judges by: without its word, and without the metrics' names, which another judge of the same answers
+    changes though every score stays."""
+    rows = [row.model_copy(update={"metric": ""}) for row in comparison.tasks]
+    return comparison.model_copy(update={"tasks": rows, "verdict": None})
 
 
 def _slugs(comparison: Comparison) -> list[str]:
@@ -154,60 +113,70 @@ def _slugs(comparison: Comparison) -> list[str]:
     return list(dict.fromkeys(scored + blocked))
 
 
-def _judge_model(comparison: Comparison, slug: str, spec: GateSpec) -> ModelVerdict:
-    rows = [_judge_row(row, slug, spec.limit_of(row.task)) for row in comparison.tasks]
-    findings = [finding for finding in comparison.health if finding.model in (None, slug)]
-    blockers = [finding for finding in findings if finding.severity == "blocker"]
-    warnings = [_told(finding) for finding in findings if finding.severity == "warning"]
-    outcome = _worst([row.outcome for row in rows] or ["CANNOT_JUDGE"])
+def _judge_model(
+    comparison: Comparison, slug: str, held: Sequence[Held], spec: GateSpec, run: RunRecord | None
+) -> ModelVerdict:
+    limits = [_limit_verdict(one, spec, run, _advice(one, comparison, slug)) for one in held]
+    touched = {row for one in held for row in one.target.touches}
+    findings = [
+        one for one in comparison.health if one.model in (None, slug) and (one.row is None or one.row in touched)
+    ]
+    blockers = [one for one in findings if one.severity == "blocker"]
+    doubts = [_told(one) for one in findings if one.severity == "warning"] + not_calibrated(spec.set_for, run, slug)
+    outcome = _worst([limit.outcome for limit in limits] or ["CANNOT_JUDGE"])
     if blockers:
-        told = [_told(finding) for finding in blockers if not _is_said(finding, rows)]
-        return ModelVerdict(model=slug, outcome="CANNOT_JUDGE", rows=rows, reasons=told + warnings)
-    if warnings and outcome == "PASS":
+        outcome = "CANNOT_JUDGE"
+    elif doubts and outcome == "PASS":
         outcome = "INCONCLUSIVE"
-    return ModelVerdict(model=slug, outcome=outcome, rows=rows, reasons=warnings)
+    told = [_told(one) for one in blockers if not _is_said(one, limits)]
+    return ModelVerdict(model=slug, outcome=outcome, limits=limits, reasons=told + doubts)
 
 
-def _judge_row(row: ComparedRow, slug: str, limit: float) -> RowVerdict:
-    score = next((score for score in row.compressed if score.model == slug), None)
-    outcome, recovery, reason = _decide(score, limit)
-    return RowVerdict(task=row.task, outcome=outcome, recovery=recovery, limit=limit, reason=reason)
+def _advice(held: Held, comparison: Comparison, slug: str) -> str | None:
+    """What to do about a limit without a value: the advice of the findings that forbid it."""
+    if held.measured.value is not None:
+        return None
+    found = [
+        one.advice
+        for one in comparison.health
+        if one.severity == "blocker" and one.model in (None, slug) and one.row in held.target.touches
+    ]
+    return " ".join(dict.fromkeys(filter(None, found))) or None
 
 
-def _decide(score: CompressedScore | None, limit: float) -> tuple[Outcome, float | None, str]:
-    if score is None:
-        return "CANNOT_JUDGE", None, "no score"
-    if score.recovery is None:
-        return "CANNOT_JUDGE", None, f"{_NO_RECOVERY}{score.reason}"
-    value = score.recovery.value
-    if value >= limit:
-        return "PASS", value, f"recovery {_shown(value, limit)} % is at or above {limit:g} %"
-    return "FAIL", value, f"recovery {_shown(value, limit)} % is below {limit:g} %"
+def _limit_verdict(held: Held, spec: GateSpec, run: RunRecord | None, advice: str | None) -> LimitVerdict:
+    target, measured = held.target, held.measured
+    reason = reason_of(held, spec, run)
+    return LimitVerdict(
+        scope=target.scope,
+        name=target.name,
+        kind=target.kind,
+        limit=target.limit,
+        outcome=held.outcome,
+        value=measured.value,
+        low=measured.low,
+        high=measured.high,
+        # Every page that says why shall say what to do: a terminal, JUnit and annotations have no findings beside it.
+        reason=f"{reason.removesuffix('.')}. {advice.removesuffix('.')}" if advice else reason,
+        more_items=more_in_practice(held),
+    )
 
 
-def _shown(value: float, limit: float) -> str:
-    """Enough decimals that the printed figure stands on its own side of the limit."""
-    for decimals in range(2, 12):
-        text = f"{value:.{decimals}f}"
-        if (float(text) >= limit) == (value >= limit):
-            return text
-    return repr(value)
-
-
-def _reasons(models: Sequence[ModelVerdict]) -> Iterator[str]:
-    """Models that lack a recovery for the same reason share a line, as what is wrong is most often their baseline."""
+def _reasons(models: Sequence[ModelVerdict], targets: Sequence[Target]) -> Iterator[str]:
+    """Models that lack a value for the same reason share a line, as what is wrong is most often their baseline."""
     for model in models:
-        for row in model.rows:
-            sharing = [one.model for one in models if row in one.rows] if row.recovery is None else [model.model]
+        for target, limit in zip(targets, model.limits, strict=True):
+            sharing = [one.model for one in models if limit in one.limits] if limit.value is None else [model.model]
             if sharing[0] == model.model:
-                yield f"{row.task}, {', '.join(sharing)}: {row.reason}."
+                yield f"{target.where}, {', '.join(sharing)}: {limit.reason}."
         yield from model.reasons
 
 
-def _is_said(finding: Finding, rows: Sequence[RowVerdict]) -> bool:
+def _is_said(finding: Finding, limits: Sequence[LimitVerdict]) -> bool:
     """Whether a row without a recovery gives this very reason."""
     said = finding.finding.removeprefix("No recovery: ").removesuffix(".")
-    places = (row.task for row in rows if row.reason == f"{_NO_RECOVERY}{said}")
+    reasons = (f"no recovery: {said}", f"no recovery: {said}. {finding.advice}".removesuffix("."))
+    places = [limit.name for limit in limits if limit.scope == "task" and limit.reason in reasons]
     return any(finding.where == task or finding.where.startswith(f"{task}, ") for task in places)
 
 
@@ -215,5 +184,5 @@ def _told(finding: Finding) -> str:
     return f"{finding.where}: {finding.finding}"
 
 
-def _worst(outcomes: list[Outcome]) -> Outcome:
-    return next(outcome for outcome in _WORST_FIRST if outcome in outcomes)
+def _worst(outcomes: Sequence[Outcome]) -> Outcome:
+    return next(outcome for outcome in OUTCOMES_WORST_FIRST if outcome in outcomes)

@@ -6,18 +6,21 @@ from dataclasses import dataclass, field, fields
 
 from evalcard.errors import UserError
 from evalcard.gate.verdict import Decide, Kind, Scope
+from evalcard.percent import confidence_fault, percent_fault
 from evalcard.results.compared import OVERALL
 
 DEFAULT_MIN_RECOVERY = 99.0
 DEFAULT_CONFIDENCE = 0.95
 MAX_LIMIT = 200.0
+_SHARES: tuple[Kind, ...] = ("min_recovery", "min_score")
+"""Limits that a fraction instead of a percentage would undo; half a point of drop is a limit like any other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """What one row or average has to reach, each in percent or points; None asks nothing.
 
-    Raises UserError for a limit outside 0 to 200.
+    Raises UserError for a limit outside 0 to 200, and for a fraction where percent are meant.
     """
 
     min_recovery: float | None = None
@@ -30,7 +33,12 @@ class Bounds:
     def __post_init__(self) -> None:
         for kind, limit in self:
             if not math.isfinite(limit) or not 0 <= limit <= MAX_LIMIT:
-                raise UserError(f"the limit {kind} is {limit:g}; give a number from 0 to {MAX_LIMIT:g}, such as 99.")
+                example = 1 if kind == "max_drop" else 99
+                raise UserError(
+                    f"the limit {kind} is {limit:g}; give a number from 0 to {MAX_LIMIT:g}, such as {example}."
+                )
+            if kind in _SHARES and (fault := percent_fault(limit)):
+                raise UserError(f"the limit {kind} {fault}.")
 
     def __iter__(self) -> Iterator[tuple[Kind, float]]:
         """The limits that are set."""
@@ -49,11 +57,11 @@ class Calibration:
     """What the limits were set for."""
 
     baseline: str
-    """Hub id, or the last part of a folder's path."""
+    """Hub id, or the last part of a folder's path, with ``:scheme`` where one was applied on the fly."""
     baseline_revision: str | None
-    compressed: str
-    """Likewise, with ``:scheme`` where one was applied on the fly."""
-    compressed_revision: str | None
+    """The Hub commit, where there is one."""
+    compressed: Mapping[str, str | None]
+    """Likewise: every compressed model's name, and its revision."""
     date: str
     """ISO 8601."""
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -62,7 +70,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class GateSpec:
-    """All limits of a gate and how they are decided. Raises UserError for a confidence outside (0.5, 1)."""
+    """All limits of a gate and how they are decided. Raises UserError for a confidence of 0.5 or less, or near 1."""
 
     every: Bounds = Bounds(min_recovery=DEFAULT_MIN_RECOVERY)
     """Of every row, kind by kind, unless the row has a limit of its own."""
@@ -78,13 +86,16 @@ class GateSpec:
     set_for: Calibration | None = None
 
     def __post_init__(self) -> None:
-        if not 0.5 < self.confidence < 1:
-            raise UserError(
-                f"the confidence is {self.confidence:g}; give a fraction above 0.5 and below 1, such as "
-                f"{DEFAULT_CONFIDENCE:g}."
-            )
+        if fault := confidence_fault(self.confidence):
+            raise UserError(f"the confidence {fault}.")
         if self.decide not in ("interval", "point"):
             raise UserError(f"decide is {self.decide!r}; the gate decides by 'interval' (the default) or by 'point'.")
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Whether there is no limit at all."""
+        bounds = (self.every, self.overall, *self.tasks.values(), *self.averages.values())
+        return not any(list(one) for one in bounds)
 
     def of_row(self, row: str) -> Bounds:
         own = self.tasks.get(row)

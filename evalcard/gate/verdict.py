@@ -34,7 +34,7 @@ class LimitVerdict(Record):
     reason: str
     """In words, with the figures that decided."""
     more_items: int | None = None
-    """About how many more items would decide, where it is inconclusive and a number can be given."""
+    """About how many more items would decide, where it is inconclusive and anybody could have so many."""
 
 
 class ModelVerdict(Record):
@@ -46,6 +46,8 @@ class ModelVerdict(Record):
     limits: list[LimitVerdict]
     reasons: list[str]
     """What decided, beyond the limits: findings that forbid a judgement or a pass, unless a limit says the same."""
+    notes: list[str] = []
+    """Of the verdict's notes those that concern this model only."""
 
 
 class GateVerdict(Record):
@@ -58,5 +60,18 @@ class GateVerdict(Record):
     models: list[ModelVerdict]
     reasons: list[str]
     """Every limit's reason and the findings that forbid a judgement or a pass, each once."""
+    run: str | None = None
+    """Name of the stored run that was judged; None for a comparison that is no run's own."""
+    finished: str | None = None
+    """When that run was; ISO 8601, UTC."""
+    limits_from: str | None = None
+    """In words, where the limits are from where none was given."""
     notes: list[str] = []
-    """Worth knowing, without weight in the outcome: a baseline that moved, a limit that catches little."""
+    """Worth knowing, without weight in the outcome: a baseline that moved, a limit that catches little. All there are,
+    each once."""
+
+    def notes_for(self, slug: str) -> list[str]:
+        """The notes without those that concern other models only."""
+        own = {note for model in self.models if model.model == slug for note in model.notes}
+        others = {note for model in self.models for note in model.notes} - own
+        return [note for note in self.notes if note not in others]

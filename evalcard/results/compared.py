@@ -47,7 +47,8 @@ class PairedRecord(Record):
     n: int
     """Items that both models answered."""
     different: int
-    """Of them, those whose scores differ."""
+    """Of them, those whose scores differ; of an average of which some sets are too alike to tell how they spread, the
+    least of these sets'."""
     is_binary: bool
     """Whether every item is right or wrong with either model, once each, and weighs the same."""
     both: float | None
@@ -68,7 +69,7 @@ class PairedRecord(Record):
     skewness: float | None
     """Of compressed - recovery * baseline score over the items; None where all are equal, and for averages."""
     degrees: float | None
-    """Degrees of freedom of these; None for the average of several sets."""
+    """Degrees of freedom of these; None for the average of several sets that all tell how they spread."""
 
 
 class DifferenceRecord(Record):

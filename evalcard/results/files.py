@@ -1,5 +1,6 @@
 """Whole files written in one step, records as JSON, and file names made from task names."""
 
+import contextlib
 import hashlib
 import json
 import math
@@ -69,6 +70,8 @@ def decode_record(text: bytes, kind: type[R], where: str, advice: str) -> R:
         data = json.loads(text)
     except ValueError as error:
         raise UserError(f"{where} is damaged: {error}. {advice}") from None
+    except RecursionError:
+        raise UserError(f"{where} is damaged: it is nested too deeply. {advice}") from None
     version = data.get("schema") if isinstance(data, dict) else None
     if isinstance(version, int) and version > SCHEMA:
         raise UserError(
@@ -92,9 +95,26 @@ def read_record(path: Path, kind: type[R], advice: str) -> R:
     return decode_record(text, kind, str(path), advice)
 
 
+def is_file(path: Path) -> bool:
+    """Whether a file is there; no path of a user's is too long or too entangled to ask about."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def exists(path: Path) -> bool:
+    """Likewise."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Replace ``path`` in one step: whoever reads it sees the old content or the new, also after a crash."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Cut, so that a name may be as long as the file system allows.
+    temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
@@ -104,7 +124,8 @@ def write_whole(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
         _sync_folder(path.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what kept it from being written may keep it from being removed
+            temporary.unlink(missing_ok=True)
         raise UserError(
             f"cannot write {path}: {error.strerror or error}. What was there before is unchanged. "
             "Free space or change the permissions, then give the same command again."

@@ -1,18 +1,43 @@
 """One process a run folder: a lock file, and a note beside it that says who holds it."""
 
+import contextlib
 import json
 import os
 import socket
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import FileLock, SoftFileLock, Timeout
 
 from evalcard.errors import UserError
 
 LOCK_FILE = ".lock"
 OWNER_FILE = ".lock.owner"
 """A file of its own: taking the lock may empty the lock file, also for a process that does not get it."""
+
+
+@contextlib.contextmanager
+def file_lock(path: Path, seconds: float = 10.0) -> Iterator[None]:
+    """For the time of reading a file of the user's and writing it again: nobody else does so meanwhile.
+
+    A file beside it that goes away again, as it lies among the user's own. Raises UserError where another process has
+    it for longer than ``seconds``, or it cannot be made.
+    """
+    beside = path.with_name(f".{path.name[:40]}.lock")
+    lock = SoftFileLock(beside, timeout=seconds)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UserError(
+            f"{path} is being written by another process. Give the command again; if there is none, remove {beside}."
+        ) from None
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}. Give a path that can be written.") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class RunLock:

@@ -1,9 +1,11 @@
 """Which run is meant: ``latest``, a name under the results root, or a folder."""
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
-from evalcard.errors import UserError
+from evalcard.errors import ComparisonRefused, UserError
+from evalcard.results.files import exists, is_file
 from evalcard.results.records import ModelRecord, RunRecord
 from evalcard.results.store import RUN_FILE, RunFolder
 
@@ -19,17 +21,17 @@ def find_run(out: Path, which: str = LATEST) -> RunFolder:
     if which == LATEST:
         return _latest(out)
     for path in (out / which, Path(which).expanduser()):
-        if (path / RUN_FILE).is_file():
+        if is_file(path / RUN_FILE):
             return RunFolder(path)
     raise UserError(f"there is no run {which!r} in {out} and no such run folder. {_existing(out)}")
 
 
 def run_folders(out: Path) -> Iterator[RunFolder]:
     """All runs directly below ``out`` but the committed reference runs, by name."""
-    if not out.is_dir():
+    if not exists(out) or not out.is_dir():
         return
     for path in sorted(out.iterdir()):
-        if path.name != REFERENCE and (path / RUN_FILE).is_file():
+        if path.name != REFERENCE and is_file(path / RUN_FILE):
             yield RunFolder(path)
 
 
@@ -50,10 +52,38 @@ def with_known_sizes(model: ModelRecord, known: Iterable[ModelRecord]) -> ModelR
 
 
 def _latest(out: Path) -> RunFolder:
-    complete = [(run.finished, folder) for folder, run in _readable(out) if run.finished is not None]
+    runs = list(_readable(out))
+    complete = [(run.finished, folder) for folder, run in runs if run.finished is not None]
+    if not complete and runs:
+        raise ComparisonRefused(
+            f"there is no complete run in {out}. Give the `evalcard run` command of one again: what was finished is "
+            f"stored. {_existing(out)}"
+        )
     if not complete:
         raise UserError(f"there is no complete run in {out}. {_existing(out)}")
     return max(complete, key=lambda pair: pair[0])[1]
+
+
+def newer_incomplete(out: Path) -> str | None:
+    """Name of the newest incomplete run that was begun, or went on, after the one that ``latest`` is; None where there
+    is none, and where no run is complete."""
+    runs = list(_readable(Path(out).expanduser()))
+    complete = [run for _, run in runs if run.finished is not None]
+    if not complete:
+        return None
+    latest = max(complete, key=lambda run: run.finished or "")
+    newer = [
+        (run.created, folder.name)
+        for folder, run in runs
+        if run.finished is None and (run.created > latest.created or _written(folder) > (latest.finished or ""))
+    ]
+    return max(newer)[1] if newer else None
+
+
+def _written(folder: RunFolder) -> str:
+    """When its record was, which a run that goes on does anew; its date of creation stays."""
+    when = datetime.fromtimestamp((folder.path / RUN_FILE).stat().st_mtime, UTC)
+    return when.isoformat(timespec="seconds")
 
 
 def _readable(out: Path) -> Iterator[tuple[RunFolder, RunRecord]]:

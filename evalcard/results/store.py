@@ -6,15 +6,18 @@ from types import TracebackType
 
 from evalcard.errors import UserError
 from evalcard.results.compared import Comparison
+from evalcard.results.consistency import check_run
 from evalcard.results.files import decode_record, encode_record, read_record, safe_name, write_whole
 from evalcard.results.journal import Journal
-from evalcard.results.lock import RunLock
+from evalcard.results.lock import LOCK_FILE, OWNER_FILE, RunLock
 from evalcard.results.records import RunRecord, Verdict
 
 RUN_FILE = "run.json"
 COMPARISON_FILE = "comparison.json"
 SAMPLES = "samples"
 VERDICTS = "verdicts"
+OWNED = (RUN_FILE, COMPARISON_FILE, SAMPLES, VERDICTS, "README.md", "models", LOCK_FILE, OWNER_FILE)
+"""What evalcard itself reads and writes in a run's folder, cards as well; anything else there is the user's."""
 
 
 class RunFolder:
@@ -81,8 +84,12 @@ class RunFolder:
         write_whole(self.path / RUN_FILE, encode_record(run, indent=1) + b"\n")
 
     def read_run(self) -> RunRecord:
-        """Raises UserError where there is none, it is damaged, or a newer evalcard wrote it."""
-        return read_record(self.path / RUN_FILE, RunRecord, "Give the `evalcard run` command again to make it.")
+        """Raises UserError where there is none, it is damaged, does not agree with itself, or a newer evalcard wrote
+        it."""
+        path = self.path / RUN_FILE
+        run = read_record(path, RunRecord, "Give the `evalcard run` command again to make it.")
+        check_run(run, str(path))
+        return run
 
     def write_comparison(self, comparison: Comparison) -> None:
         write_whole(self.path / COMPARISON_FILE, encode_record(comparison, indent=1) + b"\n")

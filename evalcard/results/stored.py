@@ -2,9 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from evalcard.results.records import ItemId, ModelRecord, RowRecord, Sample, TaskRecord, Verdict
+
+
+class LeftOut(NamedTuple):
+    """A task whose results are there and cannot be compared item by item."""
+
+    why: str
+    """In the middle of a sentence."""
+    is_by_design: bool = False
+    """Whether the task has no score for a single item, as a perplexity over a whole text; else something is amiss."""
 
 
 @dataclass(frozen=True)
@@ -29,3 +38,5 @@ class StoredModel:
     created: str | None = None
     """ISO 8601."""
     is_complete: bool = True
+    left_out: Mapping[str, LeftOut] = field(default_factory=dict)
+    """By task or file, what of its results is in none of the rows."""

@@ -1,6 +1,7 @@
 """A model small enough to check by hand, with which the engine is tested without waiting for a real one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from evalcard_engine.batch import Batch
 from evalcard_engine.config import EngineConfig
 from evalcard_engine.engine import Engine
+from evalcard_engine.faults import FirstFault
 
 VOCAB = 29
 
@@ -42,6 +44,8 @@ class FakeModel:
         self.pools: list[FakePool] = []
         self.batches: list[Batch] = []
         self.on_forward: Callable[[Batch], None] = lambda batch: None
+        self.fault: str | None = None
+        """What watching a forward finds."""
         self.change: Callable[[tuple[int, ...], torch.Tensor], torch.Tensor] = lambda history, logits: logits
 
     def page_bytes(self, page_size: int) -> int:
@@ -57,6 +61,10 @@ class FakeModel:
         pool.tokens.view(-1)[batch.slots] = batch.token_ids
         rows = [self._row(batch, pool, row) for row in batch.logits_rows.tolist()]
         return torch.stack(rows) if rows else torch.empty(0, VOCAB)
+
+    @contextmanager
+    def watched(self) -> Iterator[FirstFault]:
+        yield FirstFault(self.fault)
 
     def _row(self, batch: Batch, pool: FakePool, row: int) -> torch.Tensor:
         span = next(s for s in batch.spans if s.query_start <= row < s.query_start + s.query_len)

@@ -234,3 +234,77 @@ def _task_names_are_scanned_once(tmp_path_factory: pytest.TempPathFactory) -> An
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@dataclass
+class StoredRun:
+    """A run on disk made of scores alone, as ``evalcard run`` leaves it; every file is written by ``write``."""
+
+    path: Path
+    slugs: tuple[str, ...] = ("tiny", "tiny-w8a8")
+    schemes: tuple[str | None, ...] = (None, "w8a8", "w4a16")
+    is_finished: bool = True
+    seed: int = 1234
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    answers: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+
+    def add(self, task: str, *scores: Sequence[float], **facts: Any) -> "StoredRun":
+        """One task with the scores of each model by item; ``facts`` go to its record."""
+        n = len(scores[0])
+        self.tasks[task] = {
+            "name": task, "source": "file", "version": "1", "metric": "acc", "filter": "none", "category": "general",
+            "chance": 0.0, "higher_is_better": True, "num_fewshot": 0, "repeats": 1, "decoding": "greedy",
+            "chat_template": False, "items_total": n, "items_selected": n, "selection": "all", **facts,
+        }  # fmt: skip
+        for slug, values in zip(self.slugs, scores, strict=True):
+            self.answers[slug, task] = [{"item_id": item, "value": value} for item, value in enumerate(values)]
+        return self
+
+    def write(self) -> Path:
+        from evalcard.results.records import Sample, Verdict
+        from evalcard.results.store import RunFolder
+
+        with RunFolder.open(self.path.parent, self.path.name) as folder:
+            for (slug, task), answers in self.answers.items():
+                given = [self._answer(slug, task, dict(one)) for one in answers]
+                for sample, _ in given:
+                    folder.journal(slug, task).append(Sample.model_validate(sample))
+                folder.write_verdicts(slug, task, [Verdict.model_validate(verdict) for _, verdict in given])
+            folder.write_run(self.record())
+        return self.path
+
+    def record(self) -> Any:
+        from evalcard.results.records import ModelRecord, RowRecord, RunRecord, TaskRecord
+
+        models = [
+            ModelRecord(slug=slug, role="compressed" if number else "baseline", name="tiny", hub_id=None, revision=None,
+                        scheme=self.schemes[number], weights_digest=f"w{number}", tokenizer_digest="t",
+                        template_digest=None, numerics="n")
+            for number, slug in enumerate(self.slugs)
+        ]  # fmt: skip
+        created = "2026-01-01T00:00:00+00:00"
+        return RunRecord(
+            schema=1, name=self.path.name, created=created, finished=created if self.is_finished else None, asked={},
+            resolved={}, models=models, tasks=[TaskRecord.model_validate(task) for task in self.tasks.values()],
+            rows=[RowRecord(name=task, tasks=[task], rule="task") for task in self.tasks], progress=[], versions={},
+            hardware={}, seed=self.seed, command=[], git=None,
+        )  # fmt: skip
+
+    def _answer(self, slug: str, task: str, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(sample, verdict); what an answer states beyond item, repeat and value goes where it belongs."""
+        facts, item, value = self.tasks[task], given.pop("item_id"), given.pop("value")
+        repeat, said = given.pop("repeat", 0), given.pop("extracted", "7" if value else "8")
+        sample = {"schema": 1, "key": f"{slug}{item}.{repeat}", "task": task, "task_version": facts["version"],
+                  "item_id": item, "item_hash": f"item{item}", "repeat": repeat, "prompt_hash": f"prompt{item}",
+                  "prompt_tokens": 9, "text": f"so\n#### {said}", "finish": "stop", "output_tokens": 5}  # fmt: skip
+        outcome = given.pop("outcome", "correct" if value == 1 else "wrong")
+        score = {"metric": facts["metric"], "filter": facts["filter"], "value": float(value)}
+        verdict = {"item_id": item, "repeat": repeat, "extracted": said, "target": given.pop("target", "7"),
+                   "outcome": outcome, "scores": [score]}  # fmt: skip
+        return sample | given, verdict
+
+
+@pytest.fixture
+def stored_run(tmp_path: Path) -> Callable[..., StoredRun]:
+    """A run below ``tmp_path``/results, by name; nothing is on disk before its ``write``."""
+    return lambda name="some-run", **facts: StoredRun(tmp_path / "results" / name, **facts)

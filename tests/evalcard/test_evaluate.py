@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evalcard.backends.backend import ChoiceAnswer, Identity, ItemAnswer
-from evalcard.evaluate import evaluate
+from evalcard.evaluate import Evaluation, evaluate
 from evalcard.progress import Silent
 from evalcard.results.index import AnswerIndex
 from evalcard.results.store import RunFolder
@@ -157,6 +157,72 @@ class TestResume:
         other = fake_backend(weights="w1")
         run(other)
         assert len(other.asked) == 26
+
+
+class TestBatches:
+    """A model may be fed batch by batch; what comes of it is the same."""
+
+    @pytest.fixture
+    def evaluation(self, spec: Any, prepared: Prepared, folder: RunFolder) -> Callable[..., Evaluation]:
+        return lambda backend, **options: Evaluation(spec, spec.baseline, "m", prepared, backend, folder, **options)
+
+    @staticmethod
+    def feed(model: Evaluation, prepared: Prepared, size: int, bar: Any) -> None:
+        """Each task by itself, from its end."""
+        for task in prepared.tasks:
+            items = prepared.items[task.name][::-1]
+            for start in range(0, len(items), size):
+                model.answer(items[start : start + size], bar)
+                verdicts = model.grade(task, items[start : start + size])
+                assert [one.item_id for one in verdicts] == [one.item_id for one in items[start : start + size]]
+
+    def test_equal_to_one_call(
+        self, run: Callable, evaluation: Callable, fake_backend: Callable, prepared: Prepared, tmp_path: Path
+    ):
+        bar = Counting()
+        backend = fake_backend()
+        model = evaluation(backend)
+        self.feed(model, prepared, 5, bar)
+        found = model.finish(prepared)
+        assert backend.calls == 6 and bar.count == prepared.num_samples
+        with RunFolder.open(tmp_path, "other") as other:
+            whole = run(fake_backend(), folder=other)
+        assert (found.samples, found.verdicts, found.model) == (whole.samples, whole.verdicts, whole.model)
+        assert [step.done for step in found.progress] == [step.done for step in whole.progress]
+
+    def test_stored_answers_come_first_and_are_counted(
+        self, run: Callable, evaluation: Callable, fake_backend: Callable, prepared: Prepared
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            run(fake_backend(stop_after=7))
+        bar, backend = Counting(), fake_backend()
+        model = evaluation(backend)
+        self.feed(model, prepared, 100, bar)
+        assert len(backend.asked) == 19 and bar.count == 26
+        assert sum(step.reused for step in model.finish(prepared).progress) == 7
+
+    def test_ends_with_what_was_used(
+        self, evaluation: Callable, fake_backend: Callable, prepared: Prepared, folder: RunFolder
+    ):
+        fewer = replace(prepared, items={name: items[1:4] for name, items in prepared.items.items()})
+        model = evaluation(fake_backend())
+        self.feed(model, prepared, 4, Counting())
+        found = model.finish(fewer)
+        assert {len(samples) for samples in found.samples.values()} == {3}
+        assert [one.item_id for one in folder.read_verdicts("m", "toy_sums")] == [1, 2, 3]
+        assert [(step.expected, step.done) for step in found.progress] == [(3, 3)] * 3
+
+
+class Counting:
+    """A bar that counts."""
+
+    count = 0
+
+    def advance(self, count: int = 1) -> None:
+        self.count += count
+
+    def note(self, text: str) -> None:
+        """Nothing is drawn."""
 
 
 def test_prompts_that_open_thinking_are_known_when_grading(run: Callable, fake_backend: Callable, prepared: Prepared):

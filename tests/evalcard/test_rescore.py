@@ -12,11 +12,12 @@ import pytest
 
 from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, ItemAnswer
 from evalcard.cli.main import invoke
+from evalcard.compare.changes import Changes
 from evalcard.errors import ComparisonRefused, UserError
-from evalcard.gate.judge import GateSpec
+from evalcard.gate.spec import Bounds, GateSpec
 from evalcard.plan import plan_run
 from evalcard.progress import Silent
-from evalcard.rescore import rescore
+from evalcard.rescore import Rescored, rescore
 from evalcard.results.store import RunFolder
 from evalcard.run import gate_run, run_plan
 from evalcard.spec import RunSpec, make_spec
@@ -137,7 +138,7 @@ class TestSameJudge:
             again(folder)
 
     def test_the_gates_word_stands(self, stored: Path):
-        gate_run(stored.parent, stored.name, GateSpec(min_recovery=10))
+        gate_run(stored.parent, stored.name, GateSpec(every=Bounds(min_recovery=10)))
         before = contents(stored)
         done = again(stored)
         assert done.comparison.verdict is not None and not done.lost_gate and contents(stored) == before
@@ -207,7 +208,7 @@ class TestAnotherJudge:
         assert done.lines()[0] == f"{folder.name}: 16 answers graded again, same outcomes under another judge"
 
     def test_the_gates_word_is_dropped(self, stored: Path):
-        gate_run(stored.parent, stored.name, GateSpec(min_recovery=10))
+        gate_run(stored.parent, stored.name, GateSpec(every=Bounds(min_recovery=10)))
         done = again(stored, ("toy_sums", "number"))
         assert done.lost_gate and done.comparison.verdict is None and "evalcard gate" in done.lines()[-1]
         assert "Release gate" not in (stored / "README.md").read_text(encoding="utf-8")
@@ -454,3 +455,10 @@ class TestEditedJournals:
         with pytest.raises(UserError, match=r"holds 10 of the 12 answers of the finished run .*: evalcard run"):
             again(stored)
         assert contents(stored) == before
+
+
+def test_one_is_no_plural(original: Path):
+    run = RunFolder(original).read_run()
+    one = Changes("t", "m", 1, {("wrong", "correct"): 1}, 0)
+    said = Rescored(run, None, None, (one,), lost_gate=False).lines()[0]
+    assert said == f"{run.name}: 1 answer graded again, 1 verdict and 1 outcome changed"

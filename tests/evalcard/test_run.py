@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from evalcard.backends.backend import Identity
 from evalcard.cli.main import invoke
 from evalcard.errors import UserError
+from evalcard.gate.judge import judge
 from evalcard.plan import plan_run, slugs
 from evalcard.progress import Silent
 from evalcard.resources import demo_model
+from evalcard.results.records import NoiseRecord
 from evalcard.run import Outcome, run_plan
 from evalcard.spec import RunSpec, make_spec
 
@@ -250,8 +253,8 @@ def test_the_plan_of_a_group_tells_the_total_of_its_row(toys, tokenizer_folder: 
 class FakeIdentity:
     """A backend that is only asked who it is."""
 
-    def identity(self) -> None:
-        return None
+    def identity(self) -> Identity:
+        return Identity("w0", "fake")
 
 
 def test_json_is_the_comparison(finished: tuple[Path, Outcome], capsys):
@@ -302,3 +305,122 @@ def test_weights_that_change_between_planning_and_loading_are_not_answered_for(t
     with pytest.raises(UserError, match="weights of m changed after this run was planned"):
         run_plan(plan, Silent(), command=["evalcard", "run"])
     assert not list((tmp_path / "r").glob("*/samples/*/*.jsonl"))
+
+
+class TestJudged:
+    """A run with a limit ends with a verdict; one without keeps what the gate said before."""
+
+    def test_a_limit_is_judged_and_shown(self, tmp_path: Path, finished: tuple[Path, Outcome]):
+        roots = {"reuse": (str(finished[0]),)}
+        plain = execute(spec_of(tmp_path, **roots))
+        assert plain.verdict is None and plain.comparison.verdict is None
+        plan = plan_run(spec_of(tmp_path, min_recovery=97, confidence=0.9, **roots), Silent())
+        done = run_plan(plan, Silent(), command=["evalcard", "run"])
+        assert done.run.name == plain.run.name and done.verdict is not None and plan.gate is not None
+        assert done.verdict == judge(plain.comparison, plan.gate, plain.run)
+        assert (done.verdict.confidence, done.verdict.outcome) == (0.9, "CANNOT_JUDGE")
+        assert done.comparison.verdict == done.verdict.model_dump(mode="json")
+        assert "cannot be judged" in done.card.read_text(encoding="utf-8")
+        again = execute(spec_of(tmp_path, **roots))
+        assert again.verdict is None and again.comparison == done.comparison
+
+
+class TestNoise:
+    """The baseline is asked again while it is open, and only where an earlier attempt does not know the answer."""
+
+    @pytest.fixture
+    def asked(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[str], bool]]:
+        """(items a task, tasks with samples, whether the engine is open) of every check."""
+        calls: list[tuple[int, list[str], bool]] = []
+
+        def check(spec, prepared, tokenizer, backend, samples, verdicts, progress):
+            assert {name: len(found) for name, found in samples.items()} == {
+                name: len(found) for name, found in verdicts.items()}  # fmt: skip
+            calls.append((spec.noise_check, list(samples), backend._engine is not None))
+            return [NoiseRecord(task=name, answers=spec.noise_check, differing=1, flipped=0) for name in samples]
+
+        monkeypatch.setattr("evalcard.noise.check_noise", check)
+        return calls
+
+    def test_asked_once_and_kept(self, tmp_path: Path, asked: list[tuple[int, list[str], bool]]):
+        few = {"tasks": "demo_words", "limit_per_subtask": 2}
+        first = execute(spec_of(tmp_path, noise_check=2, **few))
+        assert asked == [(2, ["demo_words"], True)]
+        assert first.run.noise == [NoiseRecord(task="demo_words", answers=2, differing=1, flipped=0)]
+        again = execute(spec_of(tmp_path, noise_check=2, **few))
+        assert len(asked) == 1 and again.run.noise == first.run.noise
+        other = execute(spec_of(tmp_path, noise_check=1, **few))
+        assert asked[1:] == [(1, ["demo_words"], False)] and other.run.noise[0].answers == 1
+        execute(spec_of(tmp_path, noise_check=1, fresh=True, **few))
+        assert asked[2:] == [(1, ["demo_words"], True)]
+        assert execute(spec_of(tmp_path, **few)).run.noise == [] and len(asked) == 3
+
+    def test_an_attempt_that_was_cut_off_afterwards_knows_it(
+        self, tmp_path: Path, asked: list[tuple[int, list[str], bool]], monkeypatch: pytest.MonkeyPatch
+    ):
+        few = {"tasks": "demo_words", "limit_per_subtask": 2, "noise_check": 2}
+
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("evalcard.run.compare_run", stop)
+            with pytest.raises(KeyboardInterrupt):
+                execute(spec_of(tmp_path, **few))
+        assert len(execute(spec_of(tmp_path, **few)).run.noise) == 1 and len(asked) == 1
+
+    def test_answers_that_changed_are_asked_again(self, tmp_path: Path, asked: list[tuple[int, list[str], bool]]):
+        few = {"tasks": "demo_words", "limit_per_subtask": 2, "noise_check": 2}
+        first = execute(spec_of(tmp_path, **few))
+        journal = first.card.parent / "samples" / "evalcard-demo" / "demo_words.jsonl"
+        journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+        execute(spec_of(tmp_path, **few))
+        assert len(asked) == 2
+
+    def test_our_engine_says_the_same_in_any_order(self, tmp_path: Path):
+        done = execute(spec_of(tmp_path, tasks="demo_words", limit_per_subtask=4, noise_check=4, compressed=()))
+        assert done.run.noise == [NoiseRecord(task="demo_words", answers=4, differing=0, flipped=0)]
+
+
+class TestSequential:
+    """The demo pairs, on our engine."""
+
+    @staticmethod
+    def spec(out: Path, **changes: object) -> RunSpec:
+        base = {"tasks": "demo_words", "limit_per_subtask": None, "sequential": True}
+        return spec_of(out, **(base | changes))
+
+    def test_a_good_pair_passes_early(self, tmp_path: Path):
+        done = execute(self.spec(tmp_path, compressed=["@demo:w8a8"], min_recovery=90, noise_check=3))
+        (early,) = done.run.sequential
+        assert early.decision == "PASS" and early.used < 125 and done.verdict is not None
+        assert done.verdict.outcome in ("PASS", "INCONCLUSIVE") and done.verdict.exit_code in (0, 3)
+        assert [one.answers for one in done.run.noise] == [3]
+        assert f"{early.used} of 250" in done.card.read_text(encoding="utf-8")
+
+    def test_a_damaged_model_fails_early(self, tmp_path: Path):
+        import torch
+        from safetensors.torch import load_file, save_file
+
+        folder = copy_of_demo(tmp_path / "damaged")
+        source = torch.Generator().manual_seed(0)
+        weights = load_file(folder / "model.safetensors")
+        for name, one in weights.items():
+            if one.ndim == 2:
+                noise = torch.randn(one.shape, generator=source) * 0.4 * one.float().std()
+                weights[name] = (one.float() + noise).to(one.dtype)
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        done = execute(self.spec(tmp_path / "results", compressed=[str(folder)], min_recovery=95))
+        (early,) = done.run.sequential
+        assert (early.decision, early.high is not None and early.high < 95) == ("FAIL", True) and early.used < 200
+        assert done.verdict is not None and (done.verdict.outcome, done.verdict.exit_code) == ("FAIL", 1)
+
+    def test_what_cannot_stop_early_is_refused_before_weights_load(self, tmp_path: Path, no_weights: None):
+        for changes, says in [
+            ({"compressed": ["@demo:w8a8", "@demo:w4a16"], "min_recovery": 95}, "judges one compressed model, got 2"),
+            ({}, "no limit is given"),
+            ({"min_recovery": 0}, "a limit above 0"),
+        ]:
+            with pytest.raises(UserError, match=says):
+                execute(self.spec(tmp_path / "r", **changes))
+        assert not (tmp_path / "r").exists()

@@ -1,5 +1,6 @@
 """RunSpec: strictness, names of runs."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,34 @@ def test_a_sweep_in_a_file(tmp_path: Path):
 def test_sweeps_that_cannot_be(changes: dict[str, object], message: str):
     with pytest.raises(UserError, match=message):
         make_spec({"baseline": "org/m", "tasks": "a"} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"min_recovery": 0.99}, "min_recovery: is in percent, got 0.99; write 99"),
+        ({"min_recovery": 1e-9}, "write 0, or a number above 1"),
+        ({"min_recovery": 99, "confidence": 0.9999999999999999}, "give a fraction above 0.5 and below 1"),
+        ({"min_recovery": 99, "confidence": float("nan")}, "give a fraction"),
+        ({"min_recovery": 99, "confidence": 95}, "write 0.95"),
+    ],
+)
+def test_a_fraction_is_no_percentage_and_a_percentage_no_fraction(changes: dict[str, float], said: str):
+    with pytest.raises(UserError, match=re.escape(said)):
+        spec_with(**changes)
+    assert spec_with(min_recovery=0).min_recovery == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("min_recovery: 1:30", "is read as 90 by YAML"),
+        ("[" * 20_000, "nested too deeply"),
+        ("a: 1\na: 2", "given twice"),
+    ],
+)
+def test_a_spec_is_read_as_it_is_written(text: str, said: str, tmp_path: Path):
+    path = tmp_path / "spec.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said):
+        load_spec(path, {})

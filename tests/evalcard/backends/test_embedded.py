@@ -28,6 +28,9 @@ def generate_item(item_id: int, decoding: Decoding, repeat: int = 0) -> Item:
     return Item("t", item_id, "ab" * 32, repeat, "p", (GenerateRequest("q", (1, 2), (9,), decoding),))
 
 
+FAULT = "layer 12, mlp.down_proj: output not finite"
+
+
 class FakeEngine:
     """Answers a Score with -1 for each token of its continuation, a Generate with the text of its first token."""
 
@@ -45,8 +48,11 @@ class FakeEngine:
         random.Random(1).shuffle(shuffled)
         for one in shuffled:
             finish = "error" if one.id == self.broken else "stop"
+            fault = FAULT if one.id == self.broken else None
             if isinstance(one, Score):
-                yield Scored(one.id, (-1.0,) * len(one.continuation), one.continuation[0] == 3, 5, 0, finish)
+                yield Scored(one.id, (-1.0,) * len(one.continuation), one.continuation[0] == 3, 5, 0, finish, fault)
+            elif fault is not None:
+                yield Completion(one.id, (), "", "error", 2, 0, fault)
             else:
                 yield Completion(one.id, (7, 8), "seven", "length", 2, 0)
 
@@ -110,6 +116,13 @@ def test_logits_that_were_not_finite(backend: Callable):
     found = answered(backend(FakeEngine(broken="0.2")), [score_item(0, 4), score_item(1, 4)])
     assert found[0].finish == "error" and [c.logprob is None for c in found[0].choices] == [False, False, True, False]
     assert found[1].finish == "stop"
+    assert (found[0].fault, found[1].fault) == (FAULT, None)
+    assert [choice.fault for choice in found[0].choices] == [None, None, FAULT, None]
+
+
+def test_a_generation_that_was_not_finite(backend: Callable):
+    found = answered(backend(FakeEngine(broken="1.0")), [generate_item(0, GREEDY), generate_item(1, GREEDY)])
+    assert [(found[i].finish, found[i].fault) for i in range(2)] == [("length", None), ("error", FAULT)]
 
 
 def test_an_answer_that_never_comes(backend: Callable):
@@ -167,3 +180,27 @@ def test_a_real_engine(tiny_model: Path, scheme: str | None, monkeypatch: pytest
     assert len(found[1].token_ids) <= 8 and backend.facts()["num_parameters"] > 1000
     backend.close()
     assert embedded._resolved(spec) == ("cpu", "float32")
+
+
+def test_a_real_layer_that_overflows_is_named_in_the_journal(tiny_model: Path, toy_spec: Callable, tmp_path: Path):
+    """A weight of 1e38 is finite, and what it makes of activations is not: the sample names the layer."""
+    import shutil
+
+    from safetensors.torch import load_file, save_file
+
+    from evalcard.evaluate import evaluate
+    from evalcard.results.store import RunFolder
+    from evalcard.tasks.prepare import prepare
+
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_model, broken)
+    weights = load_file(broken / "model.safetensors")
+    weights["model.layers.1.mlp.up_proj.weight"][7] = 3e38
+    save_file(weights, broken / "model.safetensors", {"format": "pt"})
+    spec = toy_spec("toy_shapes", "toy_sums", baseline=str(broken), device="cpu", dtype="float32")
+    with RunFolder.open(tmp_path, "run") as folder:
+        run = evaluate(spec, spec.baseline, "m", prepare(spec), EmbeddedBackend(spec, spec.baseline), folder)
+        stored = [one for task in run.samples for one in folder.journal("m", task).read().values()]
+    assert {one.finish for one in stored} == {"error"} and len(stored) == 21
+    assert [one.fault for one in stored if one.fault] == ["layer 1, mlp.up_proj: output not finite"]
+    assert {one.outcome for verdicts in run.verdicts.values() for one in verdicts} == {"error"}

@@ -8,8 +8,8 @@ import pytest
 
 from evalcard.compare.comparison import compare_answers
 from evalcard.compare.pairing import Answered
-from evalcard.results.compared import Comparison
-from evalcard.results.records import ModelRecord, RowRecord, RunRecord, TaskRecord
+from evalcard.results.compared import Comparison, DifferenceRecord, RecoveryRecord
+from evalcard.results.records import ModelRecord, RowRecord, RunRecord, SequentialRecord, TaskRecord
 
 
 def make_task(name: str, n: int, **facts: Any) -> TaskRecord:
@@ -132,3 +132,32 @@ def reasoning_case(make_case: Callable[..., tuple[RunRecord, Comparison]]) -> tu
         "toy-1b-w8a8": {"aime24": sampled_answers(2), "gsm8k": strict_and_flexible(118, 24)},
     }
     return run, compare_answers(run, answers)
+
+
+@pytest.fixture
+def sequential_case(make_case: Callable[..., tuple[RunRecord, Comparison]]) -> tuple[RunRecord, Comparison]:
+    """arc and sums stopped as soon as they were decided, facts went through to its end: nothing that supposes a fixed
+    number of items is there."""
+    ends = {
+        "arc": {"limit": 90.0, "items": 1172, "used": 200, "decision": "PASS", "low": 90.4, "high": 103.25},
+        "facts": {"limit": 90.0, "items": 120, "used": 120, "decision": "PASS", "low": 100.0, "high": 100.0},
+        "sums": {"limit": 90.0, "items": 500, "used": 40, "decision": None, "low": 71.5, "high": None},
+    }
+    tests = [SequentialRecord(row=name, confidence=0.95, **facts) for name, facts in ends.items()]
+    run, _ = make_case()
+    totals = {"arc": 1172, "facts": 120, "sums": 500}
+    tasks = [task.model_copy(update={"items_total": totals[task.name]}) for task in run.tasks[:3]]
+    run, comparison = make_case(tasks=tasks, rows=run.rows[:3])
+    rows = []
+    for row, test in zip(comparison.tasks, tests, strict=True):
+        (score,) = row.compressed
+        assert score.recovery is not None and score.difference is not None
+        ended = {
+            "recovery": RecoveryRecord(value=score.recovery.value, low=test.low, high=test.high),
+            "difference": DifferenceRecord(value=score.difference.value),
+            "paired": None, "mcnemar_p": None, "sequential": test,
+        }  # fmt: skip
+        rows.append(row.model_copy(update={"compressed": [score.model_copy(update=ended)]}))
+    changes = {"tasks": rows, "averages": [], "overall": None, "health": []}
+    tasks = [task.model_copy(update={"items_selected": task.items_total, "selection": "all"}) for task in tasks]
+    return run.model_copy(update={"sequential": tests, "tasks": tasks}), comparison.model_copy(update=changes)

@@ -1,9 +1,5 @@
 """The one form of numbers."""
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from evalcard.card import numbers
 
 
@@ -22,18 +18,18 @@ def test_forms():
     ]
 
 
-@settings(deadline=None)
-@given(st.integers(1, 2000), st.integers(0, 2000), st.integers(2000, 20_000), st.booleans())
-def test_printed_recoveries_follow_from_printed_scores(base: int, compressed: int, n: int, higher: bool):
-    compressed = max(compressed, 0 if higher else 1)
-    top, bottom = (compressed, base) if higher else (base, compressed)
-    printed = [float(f"{value:.2f}") for value in (100 * base / n, 100 * compressed / n, 100 * top / bottom)]
-    assert numbers.is_consistent(*printed, higher_is_better=higher)
+def test_differences_have_a_sign_unless_they_are_nothing():
+    assert [numbers.difference(value, True) for value in (0.0125, -0.025, 0.0, -0.00001, 0.00001)] == [
+        "+1.25", "-2.50", "0.00", "0.00", "0.00",
+    ]  # fmt: skip
+    assert numbers.difference(-0.25, False) == "-0.25"
 
 
-@pytest.mark.parametrize(
-    ("base", "compressed", "value"),
-    [(70.0, 69.0, 98.67), (70.0, 69.0, 98.47), (50.0, 50.0, 101.0), (78.10, 73.03, 94.0)],
-)
-def test_misprints_are_found(base: float, compressed: float, value: float):
-    assert not numbers.is_consistent(base, compressed, value, higher_is_better=True)
+def test_growth_of_an_error_rate():
+    assert numbers.growth(0.005, 0.015, 3.0) == "0.50 % → 1.50 % (×3.00)"
+
+
+def test_nothing_is_not_negative():
+    assert [numbers.fixed(-0.001), numbers.fixed(-0.0), numbers.fixed(-0.01)] == ["0.00", "0.00", "-0.01"]
+    assert numbers.interval(-0.001, -0.0049) == "[0.00, 0.00]" and numbers.recovery(-0.001) == "0.00 %"
+    assert numbers.score(-1e-9, None, True) == "0.00"

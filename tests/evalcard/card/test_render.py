@@ -12,7 +12,8 @@ from jinja2 import UndefinedError
 
 from evalcard.card.render import escape_cell, join_words, make_environment, write_cards
 from evalcard.errors import UserError
-from evalcard.gate.judge import GateSpec, judge, with_verdict
+from evalcard.gate.judge import judge, with_verdict
+from evalcard.gate.spec import Bounds, GateSpec
 from evalcard.resources import card_templates
 from evalcard.results.records import RescoreRecord
 from evalcard.results.store import RunFolder
@@ -45,12 +46,25 @@ def test_one_compressed_model(make_case, tmp_path):
 def test_a_sound_run_with_a_gate(make_case, tmp_path):
     run, _ = make_case()
     run, comparison = make_case(rows=run.rows[:3])
-    judged = with_verdict(comparison, judge(comparison, GateSpec(min_recovery=96)))
+    spec = GateSpec(
+        every=Bounds(min_recovery=80),
+        tasks={"facts": Bounds(min_recovery=96)},
+        averages={"knowledge": Bounds(max_drop=5)},
+        overall=Bounds(min_score=90),
+    )
+    judged = with_verdict(comparison, judge(comparison, spec, run))
     check_golden("card-gate.md", written(tmp_path, (run, judged))[1])
 
 
 def test_repeated_and_judged_answers(reasoning_case, tmp_path):
     check_golden("card-reasoning.md", written(tmp_path, reasoning_case)[1])
+
+
+def test_a_run_that_stopped_early(sequential_case, tmp_path):
+    paths, text = written(tmp_path, sequential_case)
+    assert paths == ["README.md", "models/toy-1b-w8a8/README.md"], "no figure"
+    assert "model-index" not in text and "![" not in text
+    check_golden("card-sequential.md", text)
 
 
 def test_several_compressed_models(make_case, tmp_path):
@@ -88,9 +102,11 @@ def test_local_models_and_unknown_sizes(make_case, tmp_path):
 
 def test_every_printed_recovery_follows_from_the_printed_scores(make_case, tmp_path):
     _, text = written(tmp_path, make_case())
-    cells = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if "±" in line and "|" in line]
+    lines = [line.replace("\u00a0", " ") for line in text.splitlines() if "±" in line and "|" in line]
+    cells = [[cell.strip() for cell in line.split("|")] for line in lines if "overall" not in line]
     checked = 0
-    for _, _, _, baseline, compressed, recovery, *_ in cells:
+    for _, name, *columns in cells:
+        baseline, compressed, recovery = columns[0 if "all 4 tasks" in name else 1 :][:3]
         base, comp = (float(score.split(" ±")[0]) for score in (baseline, compressed))
         if "%" in recovery:
             half = 0.005
@@ -173,6 +189,15 @@ def test_a_rescored_run_says_both_commands(make_case, tmp_path, num_compressed):
         "by the judge `choice`. 1 item of `sums` was graded by a document that had changed since it was answered."
     )
     assert said in after.strip().splitlines()[0]
+
+
+def test_figures_that_belong_together_stay_on_one_line(make_case, tmp_path):
+    """Nothing between a recovery and the end of its interval lets a renderer break the line."""
+    _, text = written(tmp_path, make_case())
+    rows = [line for line in text.splitlines() if line.startswith("|") and "[" in line]
+    assert len(rows) >= 8
+    for line in rows:
+        assert not re.search(r"(%|[+-]?\d\.\d\d) \[|\d, \d| ± ", line), line
 
 
 def test_a_p_that_is_a_dash_is_explained_only_where_it_occurs(make_case, reasoning_case, tmp_path):

@@ -60,3 +60,40 @@ def test_a_rescoring_is_a_second_command(make_case):
     assert (told.judges, told.changed) == ((("sums", judge),), (("arc", 2),))
     plain, _ = make_case()
     assert settings_of(plain, plain.models).rescored is None
+
+
+def test_a_row_that_stopped_early_does_not_say_that_all_items_were_asked(sequential_case):
+    run, comparison = sequential_case
+    assert [row_settings(run, row).selection for row in comparison.tasks] == [
+        f"{items} (in random order, until the gate was decided)" for items in ("200 of 1172", "120 of 120", "40 of 500")
+    ]
+    untold = run.model_copy(update={"sequential": []})
+    assert row_settings(untold, comparison.tasks[0]).selection == "all 1172"
+    part = [task.model_copy(update={"items_total": 3000, "selection": "seeded"}) for task in run.tasks]
+    assert row_settings(run.model_copy(update={"tasks": part}), comparison.tasks[0]).selection == (
+        "200 of 1172 (in random order, until the gate was decided); the set: 1172 of 3000 (seeded)"
+    )
+
+
+def test_a_stopped_runs_items_are_those_of_the_set_and_told_once(sequential_case):
+    """A run that stopped counts as selected what it used."""
+    run, comparison = sequential_case
+    used = {one.row: one for one in run.sequential}
+    rows = {name: row.name for row in run.rows for name in row.tasks}
+    tasks = [
+        task.model_copy(
+            update={"items_total": used[rows[task.name]].items, "items_selected": used[rows[task.name]].used,
+                    "selection": f"seeded order, stopped after {used[rows[task.name]].used} of some"}
+        )
+        for task in run.tasks
+        if rows[task.name] in used
+    ]  # fmt: skip
+    stopped = run.model_copy(update={"tasks": tasks})
+    told = row_settings(stopped, comparison.tasks[0]).selection
+    assert told == "200 of 1172 (in random order, until the gate was decided)"
+
+
+def test_flags_that_measure_nothing_are_not_part_of_the_command(make_case):
+    command = ["evalcard", "run", "--limit", "40", "-q", "--json", "--seed", "7", "--quiet"]
+    run, _ = make_case(command=command)
+    assert settings_of(run, run.models).command == "evalcard run \\\n    --limit 40 \\\n    --seed 7"

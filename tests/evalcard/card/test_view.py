@@ -8,7 +8,8 @@ import pytest
 
 from evalcard.card.index import index_view
 from evalcard.card.view import card_view
-from evalcard.gate.judge import GateSpec, judge, with_verdict
+from evalcard.gate.judge import judge, with_verdict
+from evalcard.gate.spec import GateSpec
 from evalcard.results.records import RowRecord
 
 
@@ -132,7 +133,9 @@ def test_the_index_has_a_line_for_each_model(make_case):
         "105.00 %",
         "–",
     ]
-    assert [row.task for row in view.scores] == ["arc", "facts", "knowledge", "sums", "riddles"]
+    assert [row.task for row in view.scores] == [
+        "arc", "facts", "average of knowledge", "sums", "riddles", "overall average",
+    ]  # fmt: skip
     assert not view.has_gate
     judged = with_verdict(comparison, judge(comparison, GateSpec()))
     assert index_view(run, judged).has_gate

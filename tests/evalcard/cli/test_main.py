@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,9 +87,10 @@ def test_version():
         (["run", "--reuse", "nowhere"], "no such folder"),
         (["run", "--threads", "1000000"], "threads"),
         (["run", "nowhere.yaml"], "cannot read the spec"),
-        (["gate"], "--decide"),
-        (["gate", "--decide", "point"], "no complete run"),
-        (["gate", "--decide", "point", "--task", "gsm8k=much"], "no number"),
+        (["gate"], "no complete run"),
+        (["gate", "--decide", "perhaps"], "perhaps"),
+        (["gate", "--task", "gsm8k=much"], "no number"),
+        (["gate", "--junit", "nowhere/junit.xml"], "no folder"),
         (["card", "no-such-run"], "no run 'no-such-run'"),
     ],
 )
@@ -121,3 +123,29 @@ def test_interrupt_is_130(monkeypatch, capsys):
 def test_a_reader_that_goes_away_is_no_error():
     done = subprocess.run(f"{sys.executable} -m evalcard list | head -n 1", shell=True, capture_output=True, text=True)
     assert "Traceback" not in done.stderr and done.stdout.strip()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_no_terminal_is_too_poor_for_a_table(stored_run: Any, encoding: str):
+    run = stored_run().add("sums", [1, 1, 0, 1] * 10, [1, 0, 0, 1] * 10, category="r\u00e4tsel \u2603")
+    path = run.add("words", [0] * 40, [0] * 40).write()
+    for command in (["compare", str(path), "--flips", "2"], ["compare", str(path), "--min-recovery", "95"], ["list"]):
+        done = subprocess.run([sys.executable, "-m", "evalcard", *command], capture_output=True,
+                              env={**os.environ, "PYTHONIOENCODING": encoding})  # fmt: skip
+        assert b"Traceback" not in done.stderr and done.returncode in (0, 4), done.stderr
+        if encoding == "ascii" and command[0] == "compare":
+            assert b"+-" in done.stdout and done.stdout.isascii()
+
+
+def test_an_error_is_wrapped_on_a_terminal_and_one_line_elsewhere(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    args = ["compare", "a-run-that-is-not-there", "--out", "a-folder-of-results-that-is-not-there"]
+    assert invoke(args) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1 and len(said) > 80
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert invoke(args) == 2
+    wrapped = capsys.readouterr().err
+    assert max(map(len, wrapped.splitlines())) <= 80 and wrapped.split() == said.split()

@@ -6,10 +6,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from evalcard.cli.tables import print_outcome, print_verdict
-from evalcard.gate.judge import GateVerdict
-from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, Finding, RecoveryRecord, ScoreRecord
-from evalcard.results.records import ModelRecord, RunRecord, TaskRecord
+from evalcard.cli.tables import print_comparison, print_outcome
+from evalcard.results.compared import (
+    OVERALL,
+    ComparedRow,
+    Comparison,
+    CompressedScore,
+    Finding,
+    RecoveryRecord,
+    ScoreRecord,
+)
+from evalcard.results.records import ModelRecord, RunRecord, SequentialRecord, TaskRecord
 from evalcard.run import Outcome
 
 
@@ -82,14 +89,6 @@ def test_a_reason_is_said_once_and_advice_once(shown: str):
     assert shown.count("Use more items.") == 1
 
 
-def test_the_verdict_and_its_reasons():
-    verdict = GateVerdict(outcome="CANNOT_JUDGE", exit_code=4, min_recovery=99.0, decide="point", models=[],
-                          reasons=["gsm8k [strict]: no recovery"])  # fmt: skip
-    out = io.StringIO()
-    print_verdict(verdict, Console(file=out, width=80))
-    assert out.getvalue().splitlines() == ["CANNOT JUDGE", "  gsm8k [strict]: no recovery"]
-
-
 def test_a_finding_comes_before_its_advice_and_no_line_ends_in_blanks(shown: str):
     lines = shown.splitlines()
     first = lines.index("blocker: [odd]: No recovery: the baseline scores 0.")
@@ -104,10 +103,6 @@ def test_wrapped_lines_are_indented():
     told = text.splitlines()[text.splitlines().index(next(s for s in text.splitlines() if s.startswith("warning"))) :]
     assert len(told) > 4 and all(line.startswith("  ") for line in told[1:-1]) and told[-1].startswith("Card:")
     assert max(map(len, told)) <= 80 and [line for line in told if line != line.rstrip()] == []
-    verdict = GateVerdict(outcome="FAIL", exit_code=1, min_recovery=99.0, decide="point", models=[], reasons=[long])
-    out = io.StringIO()
-    print_verdict(verdict, Console(file=out, width=80))
-    assert [len(line) - len(line.lstrip()) for line in out.getvalue().splitlines()] == [0, 2, 4]
 
 
 def test_items_that_were_answered_several_times_show_their_repeats_and_pass_at_k():
@@ -128,3 +123,43 @@ def test_items_that_were_answered_several_times_show_their_repeats_and_pass_at_k
     text = out.getvalue()
     assert "1319 x 64" in text and "pass@64 81.50" in text and "pass@63 81.00" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_comparison_has_all_but_the_card(shown: str):
+    rows = [row("gsm8k", 99.96)]
+    health = [Finding(finding="A subset.", severity="note", where="gsm8k", advice="Run them all.")]
+    comparison = Comparison(schema=1, run="r", tasks=rows, averages=[], health=health, verdict=None)
+    out = io.StringIO()
+    print_comparison(run_record(), comparison, Console(file=out, width=80))
+    assert printed(comparison) == f"{out.getvalue()}Card: results/r/README.md\n"
+    assert "note: gsm8k: A subset.\n  Run them all.\n" in out.getvalue()
+
+
+def test_a_row_that_stopped_early_shows_how_many_items_it_used():
+    ended = SequentialRecord(row="gsm8k", limit=95.0, confidence=0.95, items=1319, used=224, decision="PASS",
+                             low=95.2, high=101.75)  # fmt: skip
+    early = row("gsm8k_a_rather_long_name_indeed", 98.5)
+    one = early.compressed[0].model_copy(
+        update={"sequential": ended, "recovery": RecoveryRecord(value=98.5, low=95.2, high=101.75), "mcnemar_p": None}
+    )
+    text = printed(
+        Comparison(schema=1, run="r", tasks=[early.model_copy(update={"compressed": [one], "n": 224})], averages=[],
+                   health=[], verdict=None)
+    )  # fmt: skip
+    line = next(line for line in text.splitlines() if "w8a8" in line)
+    assert "224/1319" in line and "98.50" in line and "[95.20, 101.75]" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_averages_come_after_their_rows_and_the_overall_average_last():
+    average = {"metric": "average", "n": 2}
+    rows = [row("b", 99.0), row("a", 98.0).model_copy(update={"category": "Maths"}), row("c", 97.0)]
+    knowledge = row("Knowledge", 98.1).model_copy(update=average)
+    overall = row(OVERALL, 98.2).model_copy(update={**average, "category": OVERALL})
+    text = printed(
+        Comparison(schema=1, run="r", tasks=rows, averages=[knowledge], overall=overall, health=[], verdict=None)
+    )
+    names = [line.split("  ")[0].strip() for line in text.splitlines() if "baseline" in line]
+    assert [name.split()[0] for name in names] == ["b", "c", "average", "a", "overall"]
+    for name in ("average of", "Knowledge", "overall", "average"):
+        assert name in text

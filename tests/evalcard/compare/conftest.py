@@ -1,6 +1,6 @@
 """A made-up run from scores alone: each task gets its baseline's and its compressed models' scores by item."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from evalcard.compare.comparison import compare_run
 from evalcard.results.compared import Comparison
 from evalcard.results.records import ItemScore, ModelRecord, RowRecord, RunRecord, Sample, TaskRecord, Verdict
+from evalcard.results.stored import StoredModel
 
 
 @dataclass
@@ -91,3 +92,24 @@ def findings(comparison: Comparison) -> Mapping[str, str]:
 def told() -> Any:
     """Findings by ``severity: where``."""
     return findings
+
+
+@pytest.fixture
+def stored(case: Case) -> Callable[[], tuple[StoredModel, StoredModel]]:
+    """The made-up run's two models as they are stored."""
+
+    def make() -> tuple[StoredModel, StoredModel]:
+        run = case.run()
+        one, other = (
+            StoredModel(
+                origin=f"run of {model.slug}", model=model, rows=tuple(run.rows),
+                tasks={task.name: task for task in run.tasks},
+                samples={name: tuple(given) for name, given in case.samples[model.slug].items()},
+                verdicts={name: tuple(given) for name, given in case.verdicts[model.slug].items()},
+                prompts="ids", seed=run.seed, created=run.created,
+            )
+            for model in run.models
+        )  # fmt: skip
+        return one, other
+
+    return make

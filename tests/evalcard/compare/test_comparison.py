@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from evalcard.compare.comparison import compare_answers, compare_folder
+from evalcard.compare.comparison import compare_answers, compare_folder, compare_run
 from evalcard.errors import ComparisonRefused
-from evalcard.results.compared import Comparison
+from evalcard.results.compared import Comparison, DifferenceRecord, RecoveryRecord
 from evalcard.results.files import decode_record, encode_record
-from evalcard.results.records import RowRecord
+from evalcard.results.records import RowRecord, SequentialRecord
 from evalcard.results.store import RunFolder
 
 
@@ -172,6 +172,43 @@ def test_no_average_over_both_directions(case, flips):
     assert comparison.tasks[1].compressed[0].recovery.value == pytest.approx(100 * 17 / 18)
 
 
+class TestStoppedEarly:
+    """What supposes a number of items that was fixed beforehand is left out; the sequence's ends stand instead."""
+
+    EARLY = SequentialRecord(
+        row="arc", limit=90.0, confidence=0.9, items=500, used=220, decision="FAIL", low=70.5, high=89.25
+    )
+
+    def compare(self, case, flips):
+        case.add("arc", *flips(220, 160, 28, 11)).add("words", *flips(90, 60, 1, 0))
+        other = self.EARLY.model_copy(update={"row": "words", "decision": None, "high": None})
+        run = case.run().model_copy(update={"sequential": [self.EARLY, other]})
+        return compare_run(run, case.verdicts, case.samples)
+
+    def test_a_row(self, case, flips):
+        comparison = self.compare(case, flips)
+        (score,), (other,) = (row.compressed for row in comparison.tasks)
+        assert score.sequential == self.EARLY and other.sequential.row == "words"
+        assert score.recovery == RecoveryRecord(value=100 * 143 / 160, low=70.5, high=89.25)
+        assert other.recovery == RecoveryRecord(value=100 * 59 / 60, low=70.5, high=None)
+        assert score.difference == DifferenceRecord(value=-17 / 220)
+        assert (score.mcnemar_p, score.paired) == (None, None)
+        assert (score.lost, score.gained, score.error_ratio) == (28, 11, pytest.approx(77 / 60))
+
+    def test_no_averages_and_the_confidence_of_the_test(self, case, flips):
+        comparison = self.compare(case, flips)
+        assert comparison.averages == [] and comparison.overall is None and comparison.confidence == 0.9
+        fixed = case.compare()
+        assert fixed.averages and fixed.confidence == 0.95
+        assert fixed.tasks[0].compressed[0].paired is not None
+
+    def test_without_a_recovery_there_are_no_ends(self, case, flips):
+        case.add("arc", *flips(220, 160, 28, 11), chance=0.8)
+        run = case.run().model_copy(update={"sequential": [self.EARLY]})
+        (score,) = compare_run(run, case.verdicts, case.samples).tasks[0].compressed
+        assert score.recovery is None and "chance" in score.reason and score.sequential == self.EARLY
+
+
 def test_a_folder_compares_like_its_parts(case, flips, tmp_path: Path):
     case.slugs = ["base", "small", "tiny"]
     scores = flips(30, 20, 3, 2)
@@ -193,3 +230,27 @@ def test_nothing_is_no_crash(case):
     comparison = compare_answers(case.run(), {})
     assert comparison.tasks == comparison.averages == comparison.health == []
     assert decode_record(encode_record(comparison), Comparison, "here", "") == comparison
+
+
+@pytest.mark.parametrize("score", [1e300, -1e51])
+def test_scores_that_no_arithmetic_holds_are_refused(case, score):
+    case.add("a", [1.0] * 9, [1.0] * 8 + [score])
+    with pytest.raises(ComparisonRefused, match=r"task a, item 8 of small: acc \(none\) is .*up to 1e\+50"):
+        case.compare()
+
+
+@pytest.mark.parametrize("score", [1e50, 1e-320, 5e-324])
+@pytest.mark.parametrize("higher", [True, False])
+def test_odd_scores_are_compared_or_have_a_reason(case, score, higher):
+    case.add("a", [1.0] * 20, [score] * 20, higher_is_better=higher).add("b", [score] * 20, [1.0] * 20)
+    for row in case.compare().tasks:
+        (one,) = row.compressed
+        assert one.recovery is not None or one.reason
+
+
+def test_a_recovery_without_an_interval_says_why(case, told):
+    case.add("a", [3.5] * 20, [3.5] * 20, higher_is_better=False)
+    found = case.compare()
+    (one,) = found.tasks[0].compressed
+    assert one.recovery.value == 100 and one.recovery.low is one.recovery.high is None
+    assert "no interval: only 0 items score differently" in told(found)["note: a, small"]

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from evalcard.compare.evidence import average_pairs, difference_interval, pair_row, ratio_interval
+from evalcard.compare.evidence import average_pairs, difference_interval, pair_row, ratio_interval, why_no_interval
 from evalcard.compare.intervals import (
     PairedCounts,
     fieller_ratio,
@@ -127,3 +127,43 @@ def test_an_average_without_a_flip_has_width():
     assert interval.low < 1 < interval.high
     difference = difference_interval(average_pairs([one, one]), 0.95)
     assert difference.low < 0 < difference.high
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-110, 1e-40, 1.0, 1e40, 1e50])
+def test_intervals_know_no_unit(unit: float):
+    """Nothing overflows, and figures within the range of their squares come out the same."""
+    ours = values(*(unit * (2 + i % 7) for i in range(40)))
+    theirs = values(*(unit * (2 + (i * 3) % 7) for i in range(40)))
+    found = pair_row("task", [ours], [theirs])
+    plain = pair_row("task", [values(*(2 + i % 7 for i in range(40)))], [values(*(2 + (i * 3) % 7 for i in range(40)))])
+    assert found.skewness == pytest.approx(plain.skewness)
+    if unit >= 1e-40:
+        (one, other) = ratio_interval(found, 0.95), ratio_interval(plain, 0.95)
+        assert (one.low, one.high) == pytest.approx((other.low, other.high))
+
+
+def test_a_baseline_that_is_as_good_as_nothing():
+    ours, theirs = values(*[5e-324] * 20), values(*range(20))
+    assert pair_row("task", [ours], [theirs]).skewness is None
+
+
+def test_no_interval_says_why():
+    ours, theirs = values(*[3.5] * 20), values(*[3.5] * 19, 3.6)
+    same = pair_row("task", [ours], [ours])
+    few = pair_row("task", [ours], [theirs])
+    assert ratio_interval(same, 0.95, False) is None and ratio_interval(few, 0.95) is None
+    assert "only 0 items score differently" in why_no_interval(same, False)
+    assert "only 1 items score differently" in why_no_interval(few, True)
+    assert why_no_interval(pair_row("task", [values(1, 0)], [values(1, 1)]), True) is None
+    assert "the baseline does not score above 0" in why_no_interval(pair_row("task", [values(-2, 1)], [ours]), True)
+
+
+def test_an_average_is_no_surer_than_its_parts():
+    """A set of equal scores without bounds tells no spread, so the average of it has no interval of width 0."""
+    ours = values(*[3.5, 2.5] * 10)
+    same = pair_row("task", [ours], [ours])
+    spread = pair_row("task", [ours], [values(*[2.5, 3.25] * 10)])
+    assert ratio_interval(average_pairs([spread, spread]), 0.95) is not None
+    for sets in ([same, same], [same, spread], [average_pairs([same, spread]), spread]):
+        assert ratio_interval(average_pairs(sets), 0.95) is None
+        assert difference_interval(average_pairs(sets), 0.95) is None

@@ -147,3 +147,14 @@ def test_a_skewed_quantile_is_what_the_transformation_makes_symmetric(tilt):
     found = skewed_quantile(1.96, tilt)
     assert found + tilt * found**2 / 3 + tilt**2 * found**3 / 27 + tilt / 6 == pytest.approx(1.96)
     assert (found > 1.96) == (tilt < 0) or abs(tilt) < 1e-9
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.9, 0.97, 1.1, 3.0])
+@pytest.mark.parametrize("spread", [1e-4, 3.3e-3, 7e-3])
+def test_fieller_of_scores_that_are_a_multiple_of_the_others(factor: float, spread: float):
+    """Rounding makes its root negative for some of these, which says nothing of the ratio."""
+    for step in range(200):
+        baseline = 0.4 + 0.002717 * step
+        variances = (spread**2, (factor * spread) ** 2, factor * spread * spread)
+        found = fieller_ratio(baseline, factor * baseline, variances, 1.96)
+        assert (found.low, found.high) == pytest.approx((factor, factor), rel=1e-6)

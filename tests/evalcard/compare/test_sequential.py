@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from evalcard.compare import sequential
+from evalcard.compare import betting, sequential
 from evalcard.compare.sequential import SequentialTest, seeded_order
 
 LIMIT = Fraction(95, 100)
@@ -90,7 +90,7 @@ def test_bet_is_the_best_of_a_grid():
         top = 0.95 / -min(gains)
         grid = [top * i / 2000 for i in range(2001)]
         best = max(grid, key=lambda bet: sum(w * math.log1p(bet * gain) for w, gain in cells))
-        assert sequential._kelly(cells, -min(gains)) == pytest.approx(best, abs=top / 1000)
+        assert betting.kelly(cells, -min(gains)) == pytest.approx(best, abs=top / 1000)
 
 
 @pytest.mark.parametrize("pairs", [items(158, 11, 3, 28), graded(200, 8)], ids=["binary", "graded"])
@@ -190,6 +190,68 @@ def test_scores_may_be_fractions_floats_or_whole_numbers():
 def test_any_limit(limit):
     test = feed(shuffled(items(100, 10, 10, 80), 1), limit)
     assert test.decision == ("PASS" if limit <= 1 else "FAIL")
+
+
+class TestSeveralRows:
+    """The tests of several rows make one decision: each keeps its error for a PASS, they share that for a FAIL."""
+
+    @staticmethod
+    def both(pairs: Pairs, used: int, num_tests: int = 5) -> tuple[SequentialTest, SequentialTest]:
+        tests = SequentialTest(len(pairs), LIMIT, 0.95), SequentialTest(len(pairs), LIMIT, 0.95, num_tests)
+        for test in tests:
+            test.update([b for b, _ in pairs[:used]], [c for _, c in pairs[:used]])
+        return tests
+
+    def test_a_pass_is_as_soon_as_that_of_one_row(self):
+        pairs = shuffled(items(1154, 33, 33, 99), 4)
+        firsts = []
+        for num_tests in (1, 5):
+            test = SequentialTest(len(pairs), LIMIT, 0.95, num_tests)
+            firsts.append(next(at for at, (b, c) in enumerate(pairs) if test.update([b], [c]) == "PASS"))
+        assert firsts[0] == firsts[1] < 0.6 * len(pairs)
+
+    def test_a_fail_needs_a_capital_of_so_many_times_as_much(self):
+        pairs = shuffled(items(666, 125, 7, 521), 4)
+        test, reached = SequentialTest(len(pairs), LIMIT, 0.95, 5), []
+        for b, c in pairs:
+            if test.update([b], [c]) == "FAIL":
+                break
+            reached.append(math.exp(test._low.log_capital))
+        assert max(reached) >= 40, "a single row would have failed before"
+        assert max(reached) < 200 <= math.exp(test._low.log_capital)
+
+    def test_the_interval_agrees_and_only_its_upper_end_moves(self):
+        for seed in range(12):
+            pairs = shuffled(items(158, 25, 3, 14), seed)
+            one, five = self.both(pairs, 40 + 6 * seed)
+            (first, other) = one.interval(), five.interval()
+            assert first is not None and other is not None
+            assert other.low == first.low and other.high > first.high
+            assert (other.high < LIMIT) == (five.decision == "FAIL")
+            assert (other.low >= LIMIT) == (five.decision == "PASS")
+
+    def test_three_rows_at_their_limit_fail_together_as_rarely_as_one(self):
+        """250 orders: at most 2.5 % and three standard errors, 5.5 %."""
+        rows = [items(158, 11, 3, 28), items(100, 20, 10, 70), graded(150, 8)]
+        wrong = 0
+        for seed in range(250):
+            tests = []
+            for number, pairs in enumerate(rows):
+                test = SequentialTest(len(pairs), recovery(pairs), 0.95, len(rows))
+                for start in range(0, len(pairs), 15):
+                    part = shuffled(pairs, 10_000 * number + seed)[start : start + 15]
+                    if test.update([b for b, _ in part], [c for _, c in part]):
+                        break
+                tests.append(test)
+            wrong += any(test.decision == "FAIL" for test in tests)
+        assert wrong <= 13
+
+
+def test_recovery_of_the_items_seen_is_exact():
+    test = SequentialTest(9, LIMIT, 0.95)
+    assert test.recovery is None
+    test.update([1, Fraction(1, 3)], [Fraction(1, 2), 0])
+    assert test.recovery == Fraction(3, 8)
 
 
 def test_without_a_baseline_answer_there_is_no_recovery():

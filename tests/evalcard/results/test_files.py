@@ -100,3 +100,17 @@ def test_whole_files_replace_and_make_folders(tmp_path: Path):
     write_whole(path, b"two")
     assert path.read_bytes() == b"two"
     assert [entry.name for entry in path.parent.iterdir()] == ["b.txt"]
+
+
+def test_a_name_may_be_as_long_as_the_disk_allows_and_no_longer(tmp_path: Path):
+    write_whole(tmp_path / ("x" * 255), b"all")
+    assert (tmp_path / ("x" * 255)).read_bytes() == b"all"
+    for name in ("x" * 256, "y" * 5000):
+        with pytest.raises(UserError, match="File name too long"):
+            write_whole(tmp_path / name, b"")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_json_that_is_nested_too_deeply_is_damaged():
+    with pytest.raises(UserError, match="nested too deeply"):
+        decode_record(b"[" * 100_000, Sample, "here", "Look.")

@@ -1,11 +1,13 @@
 """Finding a run."""
 
+import os
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from evalcard.errors import UserError
-from evalcard.results.runs import find_run, run_folders
+from evalcard.errors import ComparisonRefused, UserError
+from evalcard.results.runs import find_run, newer_incomplete, run_folders
 from evalcard.results.store import RunFolder
 
 
@@ -54,5 +56,22 @@ def test_nothing_there(tmp_path: Path):
 def test_only_incomplete_runs(tmp_path: Path, make_run):
     with RunFolder.open(tmp_path, "half") as folder:
         folder.write_run(make_run("half", None))
-    with pytest.raises(UserError, match=r"no complete run.*half \(incomplete\)"):
+    with pytest.raises(ComparisonRefused, match=r"no complete run.*`evalcard run`.*again.*half \(incomplete\)"):
         find_run(tmp_path)
+    assert newer_incomplete(tmp_path) is None, "nothing is newer than nothing"
+
+
+@pytest.mark.parametrize(
+    ("created", "written", "is_newer"),
+    [("2026-01-01", "2026-01-02", False), ("2026-03-02", "2026-02-01", True), ("2026-01-01", "2026-04-01", True)],
+    ids=["older", "begun later", "went on later"],
+)
+def test_a_newer_incomplete_run(created: str, written: str, is_newer: bool, root: Path, make_run):
+    record = make_run("incomplete", None).model_copy(update={"created": f"{created}T00:00:00+00:00"})
+    folder = RunFolder(root / "incomplete")
+    folder.write_run(record)
+    when = datetime.fromisoformat(f"{written}T00:00:00+00:00").timestamp()
+    os.utime(root / "incomplete" / "run.json", (when, when))
+    done = make_run("aa-new", "2026-03-01T00:00:00+00:00")
+    RunFolder(root / "aa-new").write_run(done.model_copy(update={"created": "2026-02-01T00:00:00+00:00"}))
+    assert newer_incomplete(root) == ("incomplete" if is_newer else None)

@@ -1,0 +1,48 @@
+"""Tables and wrapped lines for a terminal: what every command that prints a report shares."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.segment import Segment, Segments
+from rich.table import Table
+from rich.text import Text
+
+from evalcard.results.records import ModelRecord
+
+
+def model_labels(models: Sequence[ModelRecord]) -> dict[str, str]:
+    """By slug, the shortest name that no other model of the run has: its scheme, or the slug, which is what findings
+    and reasons call it."""
+    labels = {model.slug: model.scheme or model.slug for model in models}
+    # The baseline is called so, and stands in no column of models.
+    count = Counter(labels[model.slug] for model in models if model.role == "compressed")
+    return {slug: slug if count[label] > 1 else label for slug, label in labels.items()}
+
+
+def plain_table() -> Table:
+    """A table with a line below its heads and none around it."""
+    return Table(header_style="bold", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+
+
+def print_table(table: Table, console: Console) -> None:
+    """As rich draws it, without the blanks that fill its last column."""
+    # A table with a width of its own is not cut where the terminal is narrower.
+    options = console.options.update(width=max(console.width, table.width or 0))
+    for line in console.render_lines(table, options, pad=False):
+        while line and not line[-1].text.strip():
+            line.pop()
+        if line:
+            line[-1] = Segment(line[-1].text.rstrip(), line[-1].style, line[-1].control)
+        console.print(Segments([*line, Segment.line()]), end="", soft_wrap=True)
+
+
+def print_wrapped(text: Text, console: Console, indent: str = "  ") -> None:
+    """Lines after the first are indented, and no line ends in blanks; an empty text prints nothing."""
+    lines = textwrap.wrap(text.plain, console.width, subsequent_indent=indent, break_on_hyphens=False)
+    for number, line in enumerate(lines):
+        # Styles count from the start of the text, which the first line keeps.
+        spans = text.spans if number == 0 else []
+        console.print(Text(line, text.style, spans=spans), highlight=False, soft_wrap=True)

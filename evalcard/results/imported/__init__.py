@@ -1,0 +1,1 @@
+"""Stored results of other harnesses, read as evalcard's own."""

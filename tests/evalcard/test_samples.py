@@ -1,0 +1,22 @@
+"""What an answer leaves in its journal line."""
+
+from collections.abc import Callable
+
+import pytest
+
+from evalcard.backends.backend import ChoiceAnswer, ItemAnswer
+from evalcard.results.records import Sample
+from evalcard.samples import fits, make_sample
+from evalcard.tasks.prepare import prepare
+
+
+@pytest.mark.parametrize("fault", [None, "layer 0, lm_head: output not finite"])
+def test_a_failed_answer_keeps_its_fault_and_is_asked_again(toy_spec: Callable, fault: str | None):
+    items = prepare(toy_spec("toy_shapes", "toy_sums")).items
+    choices = tuple(ChoiceAnswer(None if i == 2 else -1.0, 1, False, fault if i == 2 else None) for i in range(4))
+    answers = [("toy_shapes", ItemAnswer("error", choices=choices, fault=fault)),
+               ("toy_sums", ItemAnswer("error", text="", token_ids=(), fault=fault))]  # fmt: skip
+    for task, answer in answers:
+        sample = make_sample(items[task][0], "k", "1", answer)
+        assert sample.fault == fault and not fits(sample, items[task][0])
+        assert Sample.model_validate_json(sample.model_dump_json(by_alias=True)) == sample
