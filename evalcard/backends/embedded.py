@@ -1,16 +1,15 @@
 """Our own engine as a backend: items become requests, all in one run; answers stream back by request id."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, Item, ItemAnswer, ScoreRequest
+from evalcard.backends.faults import as_user_error
 from evalcard.errors import UserError
 from evalcard.modelspec import ModelSpec
 from evalcard.progress import Progress, Silent
 from evalcard.spec import RunSpec
 from evalcard.tasks.prompts.tokenizer import Tokenizer, shared_tokenizer, tokenizer_source
-from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.scheme import parse_scheme
 from evalcard_engine.request import Completion, Generate, Request, Sampling, Score, Scored
 
@@ -40,7 +39,7 @@ class EmbeddedBackend:
         Raises UserError for a model, scheme or device the engine refuses.
         """
         if self._identity is None:
-            with _as_user_error():
+            with as_user_error():
                 self._identity = self._identify()
         return self._identity
 
@@ -71,7 +70,7 @@ class EmbeddedBackend:
         requests = [request for number, item in enumerate(items) for request in _requests(number, item)]
         parts: dict[int, dict[int, ChoiceAnswer | Completion]] = {}
         finished = 0
-        with _as_user_error():
+        with as_user_error():
             engine = self._open()
             for answer in engine.run(requests, detokenize=self.tokenizer.decode):
                 number, _, part = answer.id.partition(".")
@@ -213,12 +212,3 @@ def _facts(engine: "Engine") -> dict[str, float | int | str | None]:
     sizes = ("bits_per_weight", "weight_bytes", "num_parameters", "dtype", "device")
     counts = {name: getattr(stats, name) for name in stats.__slots__}
     return {name: getattr(info, name) for name in sizes} | counts
-
-
-@contextmanager
-def _as_user_error() -> Iterator[None]:
-    """What the engine's caller can fix is what evalcard's user can fix."""
-    try:
-        yield
-    except EngineError as error:
-        raise UserError(str(error)) from error

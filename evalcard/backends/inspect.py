@@ -1,16 +1,15 @@
 """Our engine's view of checkpoints: what is in the files, how far they are from a baseline, and writing them anew."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from evalcard.backends.faults import as_user_error
 from evalcard.errors import UserError
 from evalcard.modelspec import ModelSpec
 from evalcard.progress import Bar, Progress
 from evalcard_engine.differences import Difference, differences
-from evalcard_engine.errors import EngineError
 from evalcard_engine.export import choose, copy_small_files, export
 from evalcard_engine.inspection import Inspection, Layer, inspect, open_claims
 from evalcard_engine.quant.quantize import QUANTIZER_VERSION
@@ -46,7 +45,7 @@ def inspect_model(model: ModelSpec) -> Inspection:
             f"doctor looks at files, and {model.label} is in none: its scheme is applied while loading. Leave out "
             f":{model.scheme}, or write the model with `evalcard quantize` first."
         )
-    with _as_user_error():
+    with as_user_error():
         return inspect(model.location, model.revision)
 
 
@@ -85,7 +84,7 @@ def _kind_row(found: Inspection, kind: str, stored: str, layers: Sequence[Layer]
 
 def compare_models(model: ModelSpec, baseline: ModelSpec, progress: Progress) -> list[Difference]:
     """Every weight against the baseline's, the worst first."""
-    with _as_user_error(), progress.step("Comparing weights", unit="layers") as bar:
+    with as_user_error(), progress.step("Comparing weights", unit="layers") as bar:
         pairs = differences(
             model.location, baseline.location, model.revision, baseline.revision, on_progress=_Steps(bar).on_progress
         )
@@ -113,7 +112,7 @@ def export_model(
     model: ModelSpec, scheme: str, ignore: Sequence[str], folder: Path, progress: Progress
 ) -> dict[str, Any]:
     """Round to nearest, written as compressed-tensors into an empty folder; returns its quantization_config."""
-    with _as_user_error(), progress.step(f"Writing {scheme}", unit="tensors") as bar:
+    with as_user_error(), progress.step(f"Writing {scheme}", unit="tensors") as bar:
         steps = _Steps(bar)
         return export(
             model.location, parse_scheme(scheme), folder, model.revision, ignore, on_progress=steps.on_progress
@@ -133,7 +132,7 @@ class Calibrated:
 
 def calibrated_settings(model: ModelSpec, scheme: str, ignore: Sequence[str]) -> Calibrated:
     """Raises UserError for what round to nearest would refuse too."""
-    with _as_user_error():
+    with as_user_error():
         opened = open_claims(model.location, model.revision)
         layers = choose(opened, parse_scheme(scheme), ignore)
         config = layers.config(parse_scheme(scheme))
@@ -156,7 +155,7 @@ def keep_tokenizer(source: Path, folder: Path) -> None:
 def stored_as(model: ModelSpec) -> str | None:
     """Format and scheme of a checkpoint in words, such as ``compressed-tensors: w8a8 (int8, per channel)``; None where
     nothing in it is compressed."""
-    with _as_user_error():
+    with as_user_error():
         return inspect(model.location, model.revision).scheme_words
 
 
@@ -169,12 +168,3 @@ class _Steps:
     def on_progress(self, done: int, total: int) -> None:
         self._bar.advance(done - self._done)
         self._done = done
-
-
-@contextmanager
-def _as_user_error() -> Iterator[None]:
-    """What the engine's caller can fix is what evalcard's user can fix."""
-    try:
-        yield
-    except EngineError as error:
-        raise UserError(str(error)) from error

@@ -12,7 +12,7 @@ from evalcard.results.imported.detect import Found
 from evalcard.results.imported.files import damaged
 from evalcard.results.imported.inspect_file import read_header, read_samples
 from evalcard.results.imported.inspect_task import import_task
-from evalcard.results.imported.parts import Log, Part, single_rows
+from evalcard.results.imported.parts import Log, Part, model_record, single_rows
 from evalcard.results.records import ModelRecord
 from evalcard.results.stored import LeftOut
 
@@ -86,18 +86,7 @@ def _model(spec: Mapping[str, Any], version: Any) -> ModelRecord:
         name, hub_id = name_and_hub_id(rest)
     else:
         name, hub_id = name_and_hub_id(spec["model"], is_local=True)
-    return ModelRecord(
-        slug="model",
-        role="baseline",
-        name=name,
-        hub_id=hub_id,
-        revision=None,
-        scheme=None,
-        weights_digest=None,
-        tokenizer_digest="",
-        template_digest=None,
-        numerics=json.dumps({"inspect_ai": version, "provider": provider}, sort_keys=True, default=str),
-    )
+    return model_record(name, hub_id, {"inspect_ai": version, "provider": provider})
 
 
 def _created(stated: Any) -> str | None:

@@ -18,7 +18,7 @@ from evalcard.results.imported.detect import Found, found_in
 from evalcard.results.imported.files import damaged, listed_short, read_json
 from evalcard.results.imported.lighteval_details import Told
 from evalcard.results.imported.lighteval_task import import_task
-from evalcard.results.imported.parts import Log, Part, single_rows
+from evalcard.results.imported.parts import Log, Part, model_record, single_rows
 from evalcard.results.records import ModelRecord, RowRecord
 from evalcard.results.stored import LeftOut
 
@@ -104,19 +104,8 @@ def _name_of(key: str) -> str:
 
 def _model(given: str, config: Mapping[str, Any], commit: Any) -> ModelRecord:
     name, hub_id = name_and_hub_id(given)
-    revision = config.get("revision")
-    return ModelRecord(
-        slug="model",
-        role="baseline",
-        name=name,
-        hub_id=hub_id,
-        revision=str(revision) if revision and hub_id else None,
-        scheme=None,
-        weights_digest=None,
-        tokenizer_digest="",
-        template_digest=None,
-        numerics=json.dumps({"lighteval": commit, "dtype": config.get("dtype")}, sort_keys=True, default=str),
-    )
+    told = {"lighteval": commit, "dtype": config.get("dtype")}
+    return model_record(name, hub_id, told, config.get("revision"))
 
 
 def _generation(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from evalcard.results.imported.detect import Found
 from evalcard.results.imported.files import damaged, json_lines, listed_short, read_json
 from evalcard.results.imported.lm_eval_rows import preferences, rows_of
 from evalcard.results.imported.lm_eval_task import Told, import_task
-from evalcard.results.imported.parts import Log, Part
+from evalcard.results.imported.parts import Log, Part, model_record
 from evalcard.results.records import ModelRecord
 from evalcard.results.stored import LeftOut
 
@@ -97,18 +97,8 @@ def _model(given: str, header: Mapping[str, Any], config: Mapping[str, Any]) -> 
     template = header.get("chat_template") or None
     told = {"lm_eval": header.get("lm_eval_version"), "transformers": header.get("transformers_version"),
             "backend": header.get("model_source"), "dtype": config.get("model_dtype")}  # fmt: skip
-    return ModelRecord(
-        slug="model",
-        role="baseline",
-        name=name,
-        hub_id=hub_id,
-        revision=str(revision) if revision and hub_id else None,
-        scheme=None,
-        weights_digest=None,
-        tokenizer_digest="",
-        template_digest=None if template is None else hashlib.sha256(json.dumps(template).encode()).hexdigest(),
-        numerics=json.dumps({key: value for key, value in told.items() if value}, sort_keys=True, default=str),
-    )
+    digest = None if template is None else hashlib.sha256(json.dumps(template).encode()).hexdigest()
+    return model_record(name, hub_id, {key: value for key, value in told.items() if value}, revision, digest)
 
 
 def _date(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Between one harness's files and stored models: a log with its header read, and what it holds of some tasks."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,31 @@ class Log:
     @property
     def date(self) -> str:
         return (self.created or "no date")[:19]
+
+
+def model_record(
+    name: str,
+    hub_id: str | None,
+    told: Mapping[str, Any],
+    revision: object = None,
+    template_digest: str | None = None,
+) -> ModelRecord:
+    """A model as another harness tells of it; ``told`` stands for the engine's numerics.
+
+    Its weights and its tokenizer are not known by what they hold: an empty digest equals none.
+    """
+    return ModelRecord(
+        slug="model",
+        role="baseline",
+        name=name,
+        hub_id=hub_id,
+        revision=str(revision) if revision and hub_id else None,
+        scheme=None,
+        weights_digest=None,
+        tokenizer_digest="",
+        template_digest=template_digest,
+        numerics=json.dumps(told, sort_keys=True, default=str),
+    )
 
 
 @dataclass(frozen=True)
