@@ -1,5 +1,6 @@
 """Tables and wrapped lines for a terminal: what every command that prints a report shares."""
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -46,3 +47,21 @@ def print_wrapped(text: Text, console: Console, indent: str = "  ") -> None:
         # Styles count from the start of the text, which the first line keeps.
         spans = text.spans if number == 0 else []
         console.print(Text(line, text.style, spans=spans), highlight=False, soft_wrap=True)
+
+
+_PART = re.compile(r"[^-_ ]*[-_ ]|[^-_ ]+")
+
+
+def name_parts(name: str) -> list[str]:
+    """A name's parts, each with the hyphen, underscore or blank after which it may be broken."""
+    return _PART.findall(name)
+
+
+def wrap_name(name: str, width: int) -> str:
+    """Lines of whole parts, as many a line as fit; a part that is longer has a line of its own."""
+    lines = [""]
+    for part in name_parts(name):
+        if lines[-1] and len(lines[-1]) + len(part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,13 +1,12 @@
 """The table of limits on a terminal: no figure and no outcome is ever cut, and names wrap where they may be parted."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from evalcard.card.limits import LimitView, limit_view
-from evalcard.cli.layout import plain_table, print_table
+from evalcard.cli.layout import name_parts, plain_table, print_table, wrap_name
 from evalcard.cli.lines import visible
 from evalcard.gate.verdict import GateVerdict, Outcome
 
@@ -21,7 +20,6 @@ _MOST_PART_WIDTH = 24
 _HEADS = ("Row", "Model", "Limit")
 _GAP = 2
 """Blanks between two columns."""
-_PART = re.compile(r"[^-_ ]*[-_ ]|[^-_ ]+")
 
 
 def print_limits(verdict: GateVerdict, labels: Mapping[str, str], console: Console) -> None:
@@ -45,7 +43,7 @@ def print_limits(verdict: GateVerdict, labels: Mapping[str, str], console: Conso
     for number, (slug, limit) in enumerate(judged):
         if number and slug != judged[number - 1][0]:
             table.add_section()
-        names = [Text(_wrapped(one[number], width)) for one, width in zip((rows, models), widths, strict=False)]
+        names = [Text(wrap_name(one[number], width)) for one, width in zip((rows, models), widths, strict=False)]
         outcome = Text(outcomes[number], style=OUTCOME_STYLES[limit.outcome])
         table.add_row(*names, Text(limits[number]), Text(measured[number]), outcome)
     print_table(table, console)
@@ -74,17 +72,7 @@ def _width(cells: Sequence[str]) -> int:
 
 
 def _longest_part(name: str) -> int:
-    return max((len(part) for part in _PART.findall(name)), default=0)
-
-
-def _wrapped(name: str, width: int) -> str:
-    """Lines of whole parts, as many a line as fit."""
-    lines = [""]
-    for part in _PART.findall(name):
-        if lines[-1] and len(lines[-1]) + len(part.rstrip()) > width:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(line.rstrip() for line in lines)
+    return max((len(part) for part in name_parts(name)), default=0)
 
 
 def _measured(view: LimitView) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 from evalcard.card import numbers
 from evalcard.card.findings import FindingGroup, FindingLine, finding_groups
 from evalcard.card.tables import interval_of, ordered_rows, row_title, tasks_of
-from evalcard.cli.layout import model_labels, plain_table, print_table, print_wrapped
+from evalcard.cli.layout import model_labels, plain_table, print_table, print_wrapped, wrap_name
 from evalcard.compare.averages import AVERAGE
 from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, ScoreRecord
 from evalcard.results.records import Outcome, RunRecord
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from evalcard.run import Outcome as RunOutcome
 
 DASH = "–"
+_FIGURES = 56
+"""Columns that the figures take with the gaps; the rest is for names, which wrap at their parts."""
+_LEAST_NAME, _MOST_TASK = 11, 13
 _ENDINGS: tuple[Outcome, ...] = ("no_answer", "truncated", "error")
 """How answers end that are neither right nor wrong; counted under the score."""
 _STYLES = {"note": "dim", "warning": "yellow", "blocker": "bold red"}
@@ -42,14 +45,14 @@ def print_outcome(outcome: "RunOutcome", console: Console | None = None) -> None
 def print_comparison(run: RunRecord, comparison: Comparison, console: Console | None = None) -> None:
     """The table, why a recovery is a dash, and what the checks found."""
     console = console or Console()
-    print_table(_comparison_table(run, comparison), console)
+    print_table(_comparison_table(run, comparison, console.width), console)
     for line in _reasons(comparison):
         print_wrapped(Text(line, style="dim"), console)
     for group in finding_groups(comparison.health, [row.task for row in comparison.tasks]):
         _print_group(group, console)
 
 
-def _comparison_table(run: RunRecord, comparison: Comparison) -> Table:
+def _comparison_table(run: RunRecord, comparison: Comparison, width: int) -> Table:
     table = plain_table()
     table.add_column("Task", overflow="fold")
     table.add_column("Items", justify="right", no_wrap=True)
@@ -60,11 +63,16 @@ def _comparison_table(run: RunRecord, comparison: Comparison) -> Table:
     table.add_column("Lost", justify="right")
     table.add_column("Gained", justify="right")
     labels = model_labels(run.models)
+    longest = max((len(label) for label in ("baseline", *labels.values())), default=0)
+    model_width = min(longest, max(width - _FIGURES - _MOST_TASK, _LEAST_NAME))
+    task_width = max(width - _FIGURES - model_width, _LEAST_NAME)
     for row in ordered_rows(comparison):
         items = "" if row.metric == AVERAGE else _items(run, row)
-        table.add_row(escape(row_title(comparison, row)), items, "baseline", _score(row.baseline), "", "", "")
+        title = escape(wrap_name(row_title(comparison, row), task_width))
+        table.add_row(title, items, "baseline", _score(row.baseline), "", "", "")
         for one in row.compressed:
-            table.add_row("", _used(one), escape(labels.get(one.model, one.model)), *_cells(one))
+            label = escape(wrap_name(labels.get(one.model, one.model), model_width))
+            table.add_row("", _used(one), label, *_cells(one))
         table.add_section()
     return table
 
