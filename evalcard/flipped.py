@@ -21,11 +21,6 @@ def flips_of(found: SideBySide) -> FlipsByRow:
     }
 
 
-def first_flips(flips: FlipsByRow, count: int) -> list[tuple[str, Flip]]:
-    """(slug, flip): the first ``count`` of every row and model."""
-    return [(slug, flip) for (slug, _), of_row in flips.items() for flip in (of_row or ())[:count]]
-
-
 def with_questions(
     found: SideBySide,
     flips: FlipsByRow,

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from evalcard_engine.quant.activations import to_fp8
+from evalcard_engine.quant.floats import to_fp8
 from evalcard_engine.quant.quantize import quantize_tokens
 
 KV_CODES_VERSION = "kv1"

@@ -6,12 +6,10 @@ import triton.language as tl
 
 from evalcard_engine.kernels.launch import launch
 from evalcard_engine.kernels.rounding import encode_e4m3, round_half_even
-from evalcard_engine.quant.activations import FP8_MAX, round_activations
+from evalcard_engine.quant.activations import LEAST_GROUP_SCALE, LEAST_TOKEN_SCALE, round_activations
 from evalcard_engine.quant.weight import Activations
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-_LEAST_TOKEN_SCALE = 1 / (FP8_MAX * 512)
-_LEAST_GROUP_SCALE = 1e-10 / FP8_MAX
 _MOST_BLOCK = 4096
 
 
@@ -103,7 +101,7 @@ def quantize_rows(x: torch.Tensor, how: Activations) -> tuple[torch.Tensor, torc
         "x_stride": x.stride(0),
         "num_groups": num_groups,
         "group_size": size,
-        "least": _LEAST_TOKEN_SCALE if how.per == "token" else _LEAST_GROUP_SCALE,
+        "least": LEAST_TOKEN_SCALE if how.per == "token" else LEAST_GROUP_SCALE,
         "limit": float("inf") if how.limit is None else how.limit,
     }
     block = min(_MOST_BLOCK, triton.next_power_of_2(size))

@@ -3,20 +3,16 @@
 Each function is the definition that faster paths are tested against. A row's result depends on the row alone.
 """
 
-import math
-
 import torch
 
-from evalcard_engine.quant.elements import E2M1
+from evalcard_engine.quant.elements import FP4_E2M1
+from evalcard_engine.quant.floats import FP4_MAX, FP8_MAX, fp4_codes, mx_scales, to_fp8
 from evalcard_engine.quant.quantize import quantize_tokens
 from evalcard_engine.quant.weight import Activations
 
-FP8_MAX = 448.0
-"""Greatest finite e4m3."""
-FP4_MAX = 6.0
-_LEAST_TOKEN_SCALE = 1 / (FP8_MAX * 512)
+LEAST_TOKEN_SCALE = 1 / (FP8_MAX * 512)
 """A row of zeros must not divide by zero; the bounds are those of vLLM's kernels, by token and by group."""
-_LEAST_GROUP_SCALE = 1e-10 / FP8_MAX
+LEAST_GROUP_SCALE = 1e-10 / FP8_MAX
 
 
 def round_activations(x: torch.Tensor, how: Activations) -> torch.Tensor:
@@ -24,7 +20,7 @@ def round_activations(x: torch.Tensor, how: Activations) -> torch.Tensor:
 
     With r = round to the element's nearest value, ties to even, saturating, each is r(x / scale) * scale. Scales that
     follow the values come from the greatest magnitude m of what shares them: m / 127 for int8 (the integer kernels'
-    choice, where compressed-tensors' own emulation divides by 127.5), m / 448 for fp8, and as `_fp4` and `_exponents`
+    choice, where compressed-tensors' own emulation divides by 127.5), m / 448 for fp8, and as `_fp4` and `mx_scales`
     say. An infinity becomes NaN: a scale of the whole tensor would saturate it, and a number would hide the overflow.
     """
     rows = x.float()
@@ -39,28 +35,18 @@ def round_activations(x: torch.Tensor, how: Activations) -> torch.Tensor:
     groups = _groups(rows, how.group_size if how.per == "group" else None)
     top = groups.abs().amax(dim=-1, keepdim=True)
     if how.power_of_two:
-        scales = _exponents(top, FP8_MAX)
+        scales = mx_scales(top, FP8_MAX)
     else:
-        least = _LEAST_TOKEN_SCALE if how.per == "token" else _LEAST_GROUP_SCALE
+        least = LEAST_TOKEN_SCALE if how.per == "token" else LEAST_GROUP_SCALE
         scales = (top.clamp_max(how.limit or torch.inf) / FP8_MAX).clamp_min(least)
     return _ungroup(to_fp8(groups / scales).float() * scales, rows)
 
 
-def to_fp8(values: torch.Tensor) -> torch.Tensor:
-    """float32 -> float8_e4m3fn, ties to even; beyond the greatest finite value it saturates, NaN stays."""
-    return values.clamp(-FP8_MAX, FP8_MAX).to(torch.float8_e4m3fn)
-
-
 def to_fp4(values: torch.Tensor) -> torch.Tensor:
     """float32 -> the nearest e2m1 value as float32: ties to the even mantissa, saturating; NaN stays."""
-    table = torch.tensor(E2M1, device=values.device)
-    middles = (table[1:] + table[:-1]) / 2
-    size = values.abs()
-    # A tie goes to the value with an even index: up from odd ones, down from even ones.
-    up = torch.bucketize(size, middles, right=True)
-    down = torch.bucketize(size, middles, right=False)
-    index = torch.where((up != down) & (up % 2 == 1), down, up)
-    return torch.where(values.isnan(), values, torch.copysign(table[index], values))
+    assert FP4_E2M1.values is not None
+    rounded = torch.tensor(FP4_E2M1.values, device=values.device)[fp4_codes(values).long()]
+    return torch.where(values.isnan(), values, rounded)
 
 
 def _int8(rows: torch.Tensor, outliers: float | None) -> torch.Tensor:
@@ -96,22 +82,9 @@ def _fp4(rows: torch.Tensor, how: Activations) -> torch.Tensor:
     groups = _groups(rows, how.group_size)
     top = groups.abs().amax(dim=-1, keepdim=True)
     if how.scale is None:
-        scales = _exponents(top, FP4_MAX)
+        scales = mx_scales(top, FP4_MAX)
     else:
         # A group too small for any e4m3 scale comes out as zeros: 0.125 is large enough for that.
         scales = to_fp8(how.scale * (top / FP4_MAX)).float()
         scales = torch.where(scales == 0, 0.125, scales) / how.scale
     return _ungroup(to_fp4(groups / scales) * scales, rows)
-
-
-def _exponents(top: torch.Tensor, limit: float) -> torch.Tensor:
-    """Powers of two by which groups with the greatest magnitudes ``top`` are divided before they are rounded.
-
-    The exponent of top less that of the element's greatest value ``limit`` (OCP Microscaling Formats, 2023, 6.3), but
-    counted up where the mantissa of top is 1.75 or more, which a limit of 1.5 or 1.75 times a power of two would cut
-    off: the rule of compressed-tensors and of vLLM's emulation. At least 2^-127, the least that E8M0 holds.
-    """
-    mantissa, exponent = torch.frexp(top)  # mantissa in [0.5, 1)
-    exponent = exponent - 1 + (mantissa >= 0.875).int() - (math.frexp(limit)[1] - 1)
-    scales = torch.exp2(exponent.float().clamp(-127, 127))
-    return torch.where(torch.isfinite(top), scales, top)

@@ -1,5 +1,7 @@
 """Weights as small floats and codebooks: fp8, NF4, NVFP4 and MXFP4, rounded to nearest."""
 
+import math
+
 import torch
 
 from evalcard_engine.quant.elements import CODEBOOK4, E2M1, FP4_E2M1, FP8_E4M3, pack_nibbles
@@ -27,7 +29,7 @@ def quantize_fp8(weight: torch.Tensor, block: int | None) -> QuantizedWeight:
     padded = torch.nn.functional.pad(weight.float(), (0, wide * columns - width, 0, tall * rows - out))
     blocks = padded.view(tall, rows, wide, columns)
     scales = _no_zero((blocks.abs().amax(dim=(1, 3)) / FP8_MAX).to(weight.dtype).float())
-    codes = (blocks / scales[:, None, :, None]).clamp(-FP8_MAX, FP8_MAX).to(torch.float8_e4m3fn)
+    codes = to_fp8(blocks / scales[:, None, :, None])
     return QuantizedWeight(
         codes=codes.view(tall * rows, wide * columns)[:out, :width].contiguous(),
         element=FP8_E4M3,
@@ -63,7 +65,7 @@ def quantize_nvfp4(weight: torch.Tensor, group_size: int) -> QuantizedWeight:
     groups = weight.float().view(weight.shape[0], -1, group_size)
     whole = FP8_MAX * FP4_MAX / groups.abs().amax().clamp_min(torch.finfo(torch.float32).tiny)
     whole = torch.where(torch.isfinite(whole), whole, torch.ones_like(whole))
-    local = (whole * (groups.abs().amax(dim=-1) / FP4_MAX)).clamp_max(FP8_MAX).to(torch.float8_e4m3fn).float()
+    local = to_fp8(whole * (groups.abs().amax(dim=-1) / FP4_MAX)).float()
     return _fp4(groups, torch.where(local == 0, torch.full_like(local, 2.0**-9), local) / whole)
 
 
@@ -71,9 +73,25 @@ def quantize_mxfp4(weight: torch.Tensor, group_size: int) -> QuantizedWeight:
     """e2m1 under powers of two: the exponent of max|w|, one more from 1.75 times a power on, less 2 (that of e2m1's
     greatest value), as compressed-tensors rounds it."""
     groups = weight.float().view(weight.shape[0], -1, group_size)
-    mantissa, exponent = torch.frexp(groups.abs().amax(dim=-1))
-    raised = exponent - 1 + (mantissa >= 0.875).int()
-    return _fp4(groups, torch.exp2((raised - 2).clamp(-127, 127).float()))
+    return _fp4(groups, mx_scales(groups.abs().amax(dim=-1), FP4_MAX))
+
+
+def mx_scales(top: torch.Tensor, limit: float) -> torch.Tensor:
+    """Powers of two by which groups with the greatest magnitudes ``top`` are divided before they are rounded.
+
+    The exponent of top less that of the element's greatest value ``limit`` (OCP Microscaling Formats, 2023, 6.3), but
+    counted up where the mantissa of top is 1.75 or more, which a limit of 1.5 or 1.75 times a power of two would cut
+    off: the rule of compressed-tensors and of vLLM's emulation. At least 2^-127, the least that E8M0 holds.
+    """
+    mantissa, exponent = torch.frexp(top)  # mantissa in [0.5, 1)
+    exponent = exponent - 1 + (mantissa >= 0.875).int() - (math.frexp(limit)[1] - 1)
+    scales = torch.exp2(exponent.float().clamp(-127, 127))
+    return torch.where(torch.isfinite(top), scales, top)
+
+
+def to_fp8(values: torch.Tensor) -> torch.Tensor:
+    """float32 -> float8_e4m3fn, ties to even; beyond the greatest finite value it saturates, NaN stays."""
+    return values.clamp(-FP8_MAX, FP8_MAX).to(torch.float8_e4m3fn)
 
 
 def fp4_codes(values: torch.Tensor) -> torch.Tensor:

@@ -5,8 +5,8 @@ import triton
 import triton.language as tl
 
 from evalcard_engine.kernels.rounding import decode_e2m1, decode_e4m3, decode_e5m2, encode_e4m3, narrow, round_half_even
-from evalcard_engine.quant.activations import to_fp8
 from evalcard_engine.quant.elements import E2M1, FP4_E2M1
+from evalcard_engine.quant.floats import to_fp8
 
 
 @triton.jit

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from evalcard_engine.quant.activations import round_activations, to_fp4, to_fp8
+from evalcard_engine.quant.activations import round_activations, to_fp4
+from evalcard_engine.quant.floats import to_fp8
 from evalcard_engine.quant.weight import Activations
 
 
