@@ -2,7 +2,7 @@
 
     python tools/simulate_intervals.py [--quick] [--seed 6]
 
-Prints the tables of docs/statistics.md in Markdown and exits 1 if any figure misses its bar by more than 3.5 standard
+Prints the tables of docs/statistics.md in Markdown and exits 1 if any figure misses its bar by more than 3 standard
 errors of the simulation itself. A few minutes on one core; --quick takes seconds, with fewer runs and wider errors.
 """
 
@@ -19,7 +19,7 @@ from simulate.report import Part
 class Runs:
     """Simulated runs a case."""
 
-    pairs: int = 20_000
+    pairs: int = 100_000
     graded: int = 6_000
     errors: int = 2_000
     speeds: int = 400

@@ -2,7 +2,8 @@
 
 Scores of 0 and 1: the score interval, which inverts the test of a given ratio (J. Nam and W. C. Blackwelder, Statistics
 in Medicine 21, 2002) or of a given difference (T. Tango, Statistics in Medicine 17, 1998), with the variance that its
-null hypothesis implies. It has width without a single flip, and both of its ends miss equally often.
+null hypothesis implies. It has width without a single flip, and both of its ends miss equally often. Flips are whole
+numbers, and few of them tell the variance poorly: its quantile is a little wider for it (`flip_widening`).
 
 Graded scores, and items answered several times: Fieller's interval (E. C. Fieller, JRSS B 16, 1954) on the means of the
 items, paired. Below ``MIN_DIFFERENT`` items that differ, the score interval on masses instead of counts: of all scores
@@ -16,6 +17,8 @@ from statistics import NormalDist
 
 MIN_DIFFERENT = 10
 """Items with different scores from which on the spread of the differences is taken from the items themselves."""
+FEW_FLIPS = 25
+"""Flips up to which the score interval's quantile is widened alike."""
 _HALVINGS = 200
 """More than a float has bits."""
 
@@ -55,7 +58,7 @@ def normal_quantile(confidence: float) -> float:
 def score_ratio(counts: PairedCounts, confidence: float) -> Interval:
     """Score interval of compressed / baseline. The baseline must have something right."""
     assert counts.both + counts.lost > 0, counts
-    z = normal_quantile(confidence)
+    z = normal_quantile(confidence) * flip_widening(counts)
     estimate = (counts.both + counts.gained) / (counts.both + counts.lost)
     low = 0.0 if estimate == 0 else _edge(lambda ratio: ratio_statistic(counts, ratio) > z, 0.0, estimate)
     top = max(2 * estimate, 2.0)
@@ -66,10 +69,19 @@ def score_ratio(counts: PairedCounts, confidence: float) -> Interval:
 
 def score_difference(counts: PairedCounts, confidence: float) -> Interval:
     """Score interval of compressed - baseline, as fractions."""
-    z = normal_quantile(confidence)
+    z = normal_quantile(confidence) * flip_widening(counts)
     estimate = (counts.gained - counts.lost) / counts.n
     low = _edge(lambda value: difference_statistic(counts, value) > z, -1.0, estimate)
     return Interval(low, _edge(lambda value: difference_statistic(counts, value) >= -z, estimate, 1.0))
+
+
+def flip_widening(counts: PairedCounts) -> float:
+    """What the normal quantile is multiplied by: sqrt(1 + 1 / flips), and below 25 flips as for 25.
+
+    With the normal quantile alone a model exactly at its limit passed in up to 2.73 % of 100,000 simulated runs where
+    2.5 % may, all of them with some 20 to 30 flips; fewer need nothing, and should still tell four losses from none.
+    """
+    return math.sqrt(1 + 1 / max(counts.lost + counts.gained, FEW_FLIPS))
 
 
 def ratio_statistic(counts: PairedCounts, ratio: float) -> float:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from evalcard.compare.intervals import PairedCounts, normal_quantile, ratio_statistic
+from evalcard.compare.intervals import PairedCounts, flip_widening, normal_quantile, ratio_statistic
 
 ASSUMED_FLIPS = 0.05
 """Share of items that flip between a model and its compressed form where no run has told yet."""
@@ -44,11 +44,12 @@ class Plan:
     def statistic(self, recovery: float, ratio: float) -> tuple[float, float]:
         """z of the hypothesis compressed / baseline = ``ratio`` at this recovery: what to expect, and how it spreads.
 
-        Its unit is the standard error under the hypothesis, and it spreads as the items do and as that unit does: by
-        the delta method over the items' counts. Both is less than 1 where little flips, or nearly all flips are losses.
+        Its unit is the standard error under the hypothesis, as the interval widens it, and it spreads as the items do
+        and as that unit does: by the delta method over the items' counts. Both is less than 1 where little flips, or
+        nearly all flips are losses.
         """
         counts = expected_counts(self, recovery)
-        expected = ratio_statistic(counts, ratio)
+        expected = _statistic(counts, ratio)
         return expected, _spread(counts, ratio) if math.isfinite(expected) else 1.0
 
     def moments(self, recovery: float, ratio: float) -> tuple[float, float]:
@@ -130,14 +131,19 @@ def standard_error(n: int, score: float) -> float:
     return math.sqrt(score * (1 - score) / n)
 
 
+def _statistic(counts: PairedCounts, ratio: float) -> float:
+    """What the interval holds against the normal quantile."""
+    return ratio_statistic(counts, ratio) / flip_widening(counts)
+
+
 def _spread(counts: PairedCounts, ratio: float) -> float:
-    """Standard error of ``ratio_statistic`` over sets of items that are drawn with these shares."""
-    found = ratio_statistic(counts, ratio)
+    """Standard error of ``_statistic`` over sets of items that are drawn with these shares."""
+    found = _statistic(counts, ratio)
 
     def slope(cell: str) -> float:
         """Downwards, as there may be no more items."""
         count = getattr(counts, cell)
-        return (found - ratio_statistic(replace(counts, **{cell: count * (1 - _STEP)}), ratio)) / (_STEP * count)
+        return (found - _statistic(replace(counts, **{cell: count * (1 - _STEP)}), ratio)) / (_STEP * count)
 
     slopes = [(getattr(counts, cell) / counts.n, slope(cell)) for cell in _CELLS if getattr(counts, cell) > 0]
     mean = math.fsum(share * one for share, one in slopes)

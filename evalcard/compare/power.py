@@ -8,10 +8,19 @@ import math
 from collections.abc import Callable
 from statistics import NormalDist
 
-from evalcard.compare.intervals import Interval, PairedCounts, normal_quantile, ratio_statistic
-from evalcard.compare.plans import AnyPlan, standard_error
+from evalcard.compare.intervals import (
+    FEW_FLIPS,
+    Interval,
+    PairedCounts,
+    flip_widening,
+    normal_quantile,
+    ratio_statistic,
+)
+from evalcard.compare.plans import AnyPlan, Plan, expected_counts, standard_error
 
 _HALVINGS = 60
+_COUNTED_FLIPS = 12
+"""Expected flips up to which how often a drop is shown is counted out; beyond, the delta method is as good."""
 _MOST_ITEMS = 2**40
 """More than any set of items has."""
 
@@ -70,9 +79,17 @@ def more_items(n: int, estimate: float, interval: Interval, limit: float) -> int
 
 
 def more_items_of(counts: PairedCounts, limit: float, confidence: float) -> int | None:
-    """``more_items`` for scores of 0 and 1, where it is exact: the statistic grows with the root of the counts."""
+    """``more_items`` for scores of 0 and 1, where it is exact: the statistic grows with the root of the counts, and its
+    quantile falls as the flips become more (`flip_widening`)."""
     found = abs(ratio_statistic(counts, limit))
-    return _missing(counts.n, normal_quantile(confidence) / found) if found > 0 else None
+    if found == 0:
+        return None
+    squared, flips = (normal_quantile(confidence) / found) ** 2, counts.lost + counts.gained
+    growth = squared * (1 + 1 / FEW_FLIPS)
+    if growth * flips > FEW_FLIPS:
+        # growth = squared (1 + 1 / (growth flips)), where it brings more flips than FEW_FLIPS.
+        growth = (squared + math.sqrt(squared**2 + 4 * squared / flips)) / 2
+    return _missing(counts.n, math.sqrt(growth))
 
 
 def more_items_of_score(n: int, score: float, limit: float, confidence: float) -> int | None:
@@ -111,9 +128,32 @@ def _passes(plan: AnyPlan, limit: float) -> bool:
 
 
 def _is_below(plan: AnyPlan, recovery: float) -> bool:
-    """Whether a model of this recovery is found below 100 %."""
+    """Whether a model of this recovery is found below 100 %, with the plan's power."""
+    if isinstance(plan, Plan):
+        counts = expected_counts(plan, recovery)
+        if counts.lost + counts.gained <= _COUNTED_FLIPS:
+            return _share_below(counts, plan.quantile) >= plan.power
     expected, spread = plan.statistic(recovery, 1.0)
     return -expected >= _needed(plan, spread)
+
+
+def _share_below(counts: PairedCounts, quantile: float) -> float:
+    """How often a ratio below 1 is found where so many losses and gains are expected: exact, as few are whole numbers.
+
+    (lost - gained) / sqrt(lost + gained) is what the interval holds against its quantile at a ratio of 1.
+    """
+    n, expected = counts.n, counts.lost + counts.gained
+    share, of_lost = expected / n, counts.lost / expected if expected else 0.0
+    found = 0.0
+    for flips in range(1, min(n, math.ceil(expected + 8 * math.sqrt(expected))) + 1):
+        margin = quantile * flip_widening(PairedCounts(0, flips, 0, n)) * math.sqrt(flips)
+        least = max(math.ceil((flips + margin) / 2), flips // 2 + 1)
+        of_flips = math.comb(n, flips) * share**flips * (1 - share) ** (n - flips)
+        ways = (
+            math.comb(flips, lost) * of_lost**lost * (1 - of_lost) ** (flips - lost) for lost in range(least, flips + 1)
+        )
+        found += of_flips * math.fsum(ways)
+    return found
 
 
 def _needed(plan: AnyPlan, spread: float = 1.0) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from evalcard.compare.intervals import (
     PairedCounts,
     difference_statistic,
+    flip_widening,
     normal_quantile,
     ratio_statistic,
     score_difference,
@@ -73,7 +74,7 @@ def try_case(case: Case, runs: int, rng: np.random.Generator) -> Found:
     kinds, times = np.unique(drawn, axis=0, return_counts=True)
     counts = [PairedCounts(both, lost, gained, case.n) for both, lost, gained in kinds.tolist()]
     shares = times / times.sum()
-    z = normal_quantile(CONFIDENCE)
+    z = np.array([normal_quantile(CONFIDENCE) * flip_widening(one) for one in counts])
     drop = case.gained - case.lost
     ratios = np.array([ratio_statistic(one, case.recovery) for one in counts])
     differences = np.array([difference_statistic(one, drop) for one in counts])

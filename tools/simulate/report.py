@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-ERRORS_ALLOWED = 3.5
+ERRORS_ALLOWED = 3
 """Standard errors of the simulation by which a figure may lie beyond its bar: a hundred figures lie close to theirs."""
 
 

@@ -40,7 +40,7 @@ def test_rows_and_averages(make_case):
     lines = lines_of(make_case())
     assert list(lines) == ["arc", "facts", "average of knowledge", "sums", "riddles", "overall average"]
     arc = lines["arc"]
-    assert (arc.difference, arc.interval) == ("-2.50", "[-6.63, 1.18]")
+    assert (arc.difference, arc.interval) == ("-2.50", "[-6.72, 1.27]")
     assert arc.above_chance == "95.00 %"  # (72.5 - 25) / (75 - 25)
     assert arc.errors == "25.00 % → 27.50 % (×1.10)"
     assert lines["average of knowledge"].is_average and lines["average of knowledge"].difference == "-1.25"

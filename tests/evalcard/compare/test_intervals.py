@@ -12,6 +12,7 @@ from evalcard.compare.intervals import (
     PairedCounts,
     difference_statistic,
     fieller_ratio,
+    flip_widening,
     normal_quantile,
     ratio_statistic,
     score_difference,
@@ -98,9 +99,39 @@ def test_models_may_be_swapped(both, lost, gained, neither):
 
 def test_the_ends_are_where_the_test_just_rejects():
     counts = PairedCounts(460, 12, 3, 500)
-    found, z = score_ratio(counts, 0.95), normal_quantile(0.95)
-    assert ratio_statistic(counts, found.low) == pytest.approx(z) and z == pytest.approx(1.959964, abs=1e-6)
+    found, z = score_ratio(counts, 0.95), normal_quantile(0.95) * math.sqrt(1 + 1 / 25)
+    assert normal_quantile(0.95) == pytest.approx(1.959964, abs=1e-6)
+    assert ratio_statistic(counts, found.low) == pytest.approx(z)
     assert ratio_statistic(counts, found.high) == pytest.approx(-z)
+
+
+def test_few_flips_widen_as_25_do():
+    found = [flip_widening(PairedCounts(50, lost, gained, 100)) for lost, gained in ((0, 0), (16, 9), (20, 20))]
+    assert found == pytest.approx([math.sqrt(1.04), math.sqrt(1.04), math.sqrt(1.025)])
+
+
+@pytest.mark.parametrize(("score", "gained"), [(0.6, 0.12), (0.3, 0.105), (0.6, 0.048), (0.9, 0.045)])
+def test_a_model_at_its_limit_passes_in_at_most_one_run_of_forty(score, gained):
+    """Over every outcome of 100 items, where the normal quantile alone lets up to 2.67 % pass."""
+    n, limit = 100, 1.0
+    shares = (score - gained, gained, gained, 1 - score - gained)
+    passed = plain = 0.0
+    for flips in range(n + 1):
+        for both in range(n + 1 - flips):
+            of_cells = math.log(math.comb(n, flips)) + math.log(math.comb(n - flips, both))
+            of_cells += flips * math.log(gained) + both * math.log(shares[0]) + (n - flips - both) * math.log(shares[3])
+            if of_cells + flips * math.log(2) < -25:
+                continue
+            for lost in range(flips + 1):
+                counts = PairedCounts(both, lost, flips - lost, n)
+                if both + lost == 0:
+                    continue
+                found = ratio_statistic(counts, limit)
+                if found >= normal_quantile(0.95):
+                    chance = math.exp(of_cells) * math.comb(flips, lost)
+                    plain += chance
+                    passed += chance if score_ratio(counts, 0.95).low >= limit else 0.0
+    assert passed <= 0.025 and passed < plain < 0.028
 
 
 def test_a_compressed_model_with_nothing_right():

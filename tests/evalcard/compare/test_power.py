@@ -8,7 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evalcard.compare.intervals import Interval, PairedCounts, normal_quantile, ratio_statistic, score_ratio
+from evalcard.compare.intervals import (
+    Interval,
+    PairedCounts,
+    flip_widening,
+    normal_quantile,
+    ratio_statistic,
+    score_ratio,
+)
 from evalcard.compare.plans import MeanPlan, Plan, expected_counts
 from evalcard.compare.power import (
     finest_limit,
@@ -56,8 +63,8 @@ def share_of(plan: Plan, recovery: float, ratio: float, sign: int) -> float:
     cells = np.array([mean.both, mean.lost, mean.gained]) / plan.n
     drawn = np.random.default_rng(7).multinomial(plan.n, [*cells, max(1 - cells.sum(), 0.0)], size=4000)
     counts, times = np.unique(drawn[:, :3], axis=0, return_counts=True)
-    z = normal_quantile(plan.confidence)
-    found = [sign * ratio_statistic(PairedCounts(*map(int, one), plan.n), ratio) > z for one in counts]
+    z, runs = normal_quantile(plan.confidence), [PairedCounts(*map(int, one), plan.n) for one in counts]
+    found = [sign * ratio_statistic(one, ratio) > z * flip_widening(one) for one in runs]
     return float(times[found].sum() / times.sum())
 
 
