@@ -13,6 +13,7 @@ from evalcard.errors import UserError
 from evalcard.forecast import RowForecast, forecast
 from evalcard.gate.spec import DEFAULT_CONFIDENCE, GateSpec
 from evalcard.gateplan import gate_in_words, gate_of, gate_summary, refuse_unfit_limits
+from evalcard.identities import identities_of
 from evalcard.modelspec import DEMO, ModelSpec
 from evalcard.outlook import start_lines, warnings, wrapped
 from evalcard.priors import Sought, find_priors
@@ -128,7 +129,7 @@ def plan_run(spec: RunSpec, progress: Progress, asks_power: bool = False) -> Pla
     gate = gate_of(spec, asks_power)
     select(spec.tasks)  # light, so that a misspelt name fails at once; prepare resolves the names again, from the cache
     backends = {slug: _backend(spec, model, progress) for slug, model in zip(slugs(spec), spec.models, strict=True)}
-    identities = [backend.identity() for backend in backends.values()]
+    identities = identities_of(spec.models, backends.values())
     _refuse_beyond_positions(spec)
     prepared = prepare(spec, progress)
     _refuse_without_mean(prepared.tasks)

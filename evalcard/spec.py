@@ -21,7 +21,7 @@ _MIN_TEMPERATURE = 1e-3
 _FILE_END = re.compile(r"\.(ya?ml|jsonl?|csv|tsv|parquet)(:.*)?$", re.DOTALL)
 _NOT_PART_OF_THE_NAME = {
     "out", "reuse", "fresh", "kv_memory", "threads", "base_model", "step_tokens", "trust_task_code", "gate_file",
-    "min_recovery", "confidence", "noise_check",
+    "min_recovery", "confidence", "noise_check", "weights",
 }  # fmt: skip
 """Fields that change neither answers nor scores, so the same command resumes in the same folder."""
 
@@ -57,6 +57,8 @@ class RunSpec(Strict):
     """Passed to the backend for every model."""
     dtype: str = Field(default="auto", pattern="^(auto|float32|bfloat16|float16)$")
     device: str = "auto"
+    weights: str = Field(default="auto", pattern="^(auto|packed|expanded)$")
+    """Form of quantized linears in memory; answers do not depend on it."""
     max_model_len: int | None = Field(default=None, ge=2)
     max_new_tokens: int | None = Field(default=None, ge=1)
     """Overrides the task's own limit."""
@@ -126,6 +128,10 @@ class RunSpec(Strict):
     def _consistent(self) -> "RunSpec":
         if self.limit is not None and self.limit_per_subtask is not None:
             raise ValueError("limit counts the items of a whole row, limit_per_subtask those of each task; give one")
+        if self.weights != "auto" and self.backend != "evalcard":
+            raise ValueError(
+                f"weights is a choice of the evalcard backend, and backend is {self.backend}; leave it out"
+            )
         if not self.chat_template:
             needless = [name for name in ("fewshot_as_multiturn", "chat_template_args") if getattr(self, name)]
             if needless:

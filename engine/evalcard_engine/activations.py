@@ -53,3 +53,12 @@ class ExactActivation(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self._function(x.float()).to(x.dtype)
+
+    def gate(self, gate: torch.Tensor, up: torch.Tensor, spare: torch.Tensor) -> torch.Tensor:
+        """self(gate) * up, of one shape and dtype, in as few passes as give the same bits.
+
+        May overwrite ``gate`` and ``spare``, which is float32 and has their shape.
+        """
+        if self._function is silu and gate.dtype == torch.float32:
+            return gate.div_(torch.neg(gate, out=spare).exp_().add_(1.0)).mul_(up)
+        return self(gate).mul_(up)

@@ -7,6 +7,7 @@ from evalcard_engine.quant.scheme import Scheme
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda")
+WEIGHTS = ("auto", "packed", "expanded")
 ATTENTION_BLOCK = 256
 """Tokens of one attention block; a page must divide it, so that no block straddles pages of different sharing."""
 
@@ -26,6 +27,10 @@ class EngineConfig:
     """"auto" is the GPU where there is one."""
     scheme: Scheme | None = None
     """Quantize the linears when the model is opened, the KV cache, or both; None leaves the checkpoint as it is."""
+    weights: str = "auto"
+    """Whether quantized linears stay at their compressed size in memory (packed) or are dequantized once (expanded).
+    On the CPU no answer depends on it; "auto" is what is faster while it fits (weights_choice.py). On a GPU kernels
+    decide."""
     kv_memory: int | None = None
     """Bytes the KV cache may take; None is a share of what is free once the weights are loaded (memory.py).
 
@@ -45,6 +50,7 @@ class EngineConfig:
     def __post_init__(self) -> None:
         _check_choice("dtype", self.dtype, DTYPES)
         _check_choice("device", self.device, DEVICES)
+        _check_choice("weights", self.weights, WEIGHTS)
         for name in ("kv_memory", "step_tokens", "max_sequences", "threads"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):

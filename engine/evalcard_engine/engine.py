@@ -61,6 +61,8 @@ class Engine:
             step_logits=config.step_logits(model.info.vocab_size),
             max_sequences=config.max_sequences,
         )
+        if config.device == "cpu":
+            memory.keep_freed_memory()
         self._page_bytes = model.page_bytes(config.page_size)
         self._budget_bytes = config.kv_memory or memory.kv_budget(config.device)
         self._cache: _Cache | None = None
@@ -93,6 +95,7 @@ class Engine:
             scheme=config.scheme,
             revision=revision,
             on_progress=on_progress,
+            weights=config.weights,
         )
         return cls(prepared, config)
 

@@ -10,13 +10,15 @@ from functools import cached_property
 
 import torch
 
-from evalcard_engine.checkpoint.claims import Claims, Format, Plain, Quantized, Source, examine
-from evalcard_engine.checkpoint.formats import format_of
+from evalcard_engine.building import build, matrices, tied_parameters
+from evalcard_engine.checkpoint.claiming import examine
+from evalcard_engine.checkpoint.claims import Claims, Format, Plain, Quantized, Source
 from evalcard_engine.checkpoint.reading import TensorReader
-from evalcard_engine.checkpoint.source import Checkpoint, open_checkpoint
+from evalcard_engine.checkpoint.recognize import beside_files, recognize
+from evalcard_engine.checkpoint.source import ADVICE, Checkpoint, open_checkpoint, read_checkpoint
 from evalcard_engine.errors import EngineError
-from evalcard_engine.families import Family, family_of
-from evalcard_engine.loading import DECODER, build, matrices, tied_parameters
+from evalcard_engine.families import Family
+from evalcard_engine.loading import DECODER
 from evalcard_engine.quant.weight import Activations, QuantizedWeight
 
 
@@ -65,6 +67,8 @@ class Inspection:
     num_bytes: int
     """Of all tensors of the text model in the files."""
     faults: tuple[str, ...]
+    advice: str = ""
+    """What can be done about the faults, where they do not say so themselves."""
 
     @property
     def bits_per_weight(self) -> float | None:
@@ -122,32 +126,24 @@ def tensors_of(source: Source) -> tuple[str, ...]:
 def open_claims(model: str, revision: str | None = None) -> Opened:
     """Claim all tensors of a checkpoint; raises EngineError where not even that can be tried."""
     checkpoint = open_checkpoint(model, revision)
-    return _claimed(checkpoint, family_of(checkpoint.config, model), format_of(checkpoint))
+    return _claimed(checkpoint, *recognize(checkpoint))
 
 
 def inspect(model: str, revision: str | None = None) -> Inspection:
     """What the checkpoint holds, and all its faults.
 
-    Raises EngineError only where the files themselves cannot be opened: nothing there, damaged, incomplete.
+    Raises EngineError only where there is nothing to look at: no folder, no config.json, no weights in safetensors.
     """
-    checkpoint = open_checkpoint(model, revision)
-    model_type = str(checkpoint.config.get("model_type"))
-    faults: list[str] = []
+    checkpoint = read_checkpoint(model, revision)
     try:
-        family = family_of(checkpoint.config, model)
-    except EngineError as error:
-        faults.append(str(error))
-    try:
-        fmt = format_of(checkpoint)
-    except EngineError as error:
-        faults.append(str(error))
-    if not faults:
-        try:
+        family, fmt = recognize(checkpoint)
+        with beside_files(checkpoint):
             return _described(_claimed(checkpoint, family, fmt))
-        except EngineError as error:
-            faults.append(str(error))
-    num_bytes = sum(place.num_bytes for place in checkpoint.tensors.values())
-    return Inspection(model, model_type, None, (), {}, {}, num_bytes, tuple(faults))
+    except EngineError as error:
+        num_bytes = sum(place.num_bytes for place in checkpoint.tensors.values())
+        model_type = str(checkpoint.config.get("model_type"))
+        faults = tuple(fault.removeprefix(f"{model}: ") for fault in error.faults)
+        return Inspection(model, model_type, None, (), {}, {}, num_bytes, faults, error.advice)
 
 
 def _claimed(checkpoint: Checkpoint, family: Family, fmt: Format) -> Opened:
@@ -172,6 +168,7 @@ def _described(opened: Opened) -> Inspection:
         activations=activations,
         num_bytes=sum(place.num_bytes for name, place in places if opened.family.module_name(name) is not None),
         faults=(*opened.faults, *faults),
+        advice=ADVICE,
     )
 
 
@@ -202,12 +199,13 @@ def _activations(opened: Opened) -> tuple[dict[str, str], list[str]]:
             size = opened.num_bytes(source)
             if source.scheme not in smallest or size < smallest[source.scheme][0]:
                 smallest[source.scheme] = size, source
-    found, faults = {}, []
+    found: dict[str, str] = {}
+    faults: list[str] = []
     for scheme, (_, source) in smallest.items():
         try:
             weight = opened.read(source)
         except EngineError as error:
-            faults.append(str(error))
+            faults += error.faults
             continue
         found[scheme] = activation_words(weight.activations if isinstance(weight, QuantizedWeight) else None)
     return found, faults

@@ -1,5 +1,6 @@
-"""How many bytes the KV cache may take when nobody said: a share of what is free once the weights are loaded."""
+"""Main memory: how much of it the KV cache may take when nobody said, and that what is freed is used again."""
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -15,6 +16,9 @@ _CGROUP_FILES = (
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
 )
 _UNLIMITED = 1 << 60
+_KEPT_BYTES = 1 << 30
+_MALLOC_OPTIONS = ((-1, _KEPT_BYTES), (-3, 32 << 20))
+"""(M_TRIM_THRESHOLD, M_MMAP_THRESHOLD) of mallopt(3); 32 MiB is the most the second may be."""
 
 
 def kv_budget(device: str) -> int:
@@ -23,6 +27,17 @@ def kv_budget(device: str) -> int:
         free, _ = torch.cuda.mem_get_info()
         return int(CUDA_SHARE * free)
     return int(CPU_SHARE * available_memory())
+
+
+def keep_freed_memory() -> bool:
+    """Let the C library keep what tensors free instead of giving it back and asking for it again, zeroed page by page,
+    in every layer; says whether it could. Only glibc is asked, for the whole process; memory of past steps stays with
+    it, up to _KEPT_BYTES."""
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        return False
+    return all(mallopt(option, value) == 1 for option, value in _MALLOC_OPTIONS)
 
 
 def available_memory(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int:

@@ -3,32 +3,25 @@
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
-from evalcard_engine import numerics
 from evalcard_engine.attention.hook import STEP_ARGUMENT, prepare_step
 from evalcard_engine.batch import Batch
-from evalcard_engine.cache.kv_codes import KVCodes
+from evalcard_engine.building import decoder_layers, head_size
 from evalcard_engine.cache.pool import KVPool, KVShape, token_bytes
-from evalcard_engine.checkpoint.claims import Claims, claim_all
 from evalcard_engine.checkpoint.digest import OnProgress, weights_digest
-from evalcard_engine.checkpoint.formats import format_of
 from evalcard_engine.checkpoint.reading import TensorReader
-from evalcard_engine.checkpoint.source import Checkpoint, open_checkpoint
 from evalcard_engine.errors import EngineError
-from evalcard_engine.families import Family, family_of
 from evalcard_engine.faults import FirstFault, watched
-from evalcard_engine.kv_choice import cache_notes, cache_words, choose_codes
-from evalcard_engine.loading import Stock, build, decoder_layers, fill, head_size, matrices, tied_parameters
-from evalcard_engine.quant.linear import LINEARS_VERSION
+from evalcard_engine.kv_choice import cache_words
+from evalcard_engine.loading import Stock, fill
+from evalcard_engine.planning import ModelPlan, plan_model
 from evalcard_engine.quant.quantize import QUANTIZER_VERSION
 from evalcard_engine.quant.scheme import Scheme
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-CHECKPOINT_DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+from evalcard_engine.quant.workspace import Workspace
+from evalcard_engine.weights_choice import choose_for, form_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +47,10 @@ class ModelInfo:
     device: str
     kv_cache: str
     """What keys and values are stored as, and by which scales."""
+    linear_form: str
+    """How quantized linears are held in memory, and why; empty where there are none."""
+    linear_bytes: int
+    """What the decoder's linears take in memory, as it was counted when they were loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,29 +62,10 @@ class ModelIdentity:
     numerics: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Everything decided before weights are read."""
-
-    checkpoint: Checkpoint
-    family: Family
-    config: Any
-    """transformers' config of the text model."""
-    dtype: torch.dtype
-    device: str
-    scheme: Scheme | None
-    numerics: str
-    module: nn.Module
-    """Parameters on meta."""
-    claims: Claims
-    kv_codes: tuple[KVCodes, ...] | None
-    """By layer; None stores keys and values as ``dtype``."""
-
-
 class PreparedModel:
     """A model that runs packed batches against a paged cache; made by `open_model`."""
 
-    def __init__(self, module: nn.Module, info: ModelInfo, plan: _Plan) -> None:
+    def __init__(self, module: nn.Module, info: ModelInfo, plan: ModelPlan) -> None:
         self.info = info
         self.numerics = plan.numerics
         self._module = module
@@ -137,17 +115,24 @@ def open_model(
     scheme: Scheme | None,
     revision: str | None = None,
     on_progress: OnProgress | None = None,
+    weights: str = "auto",
+    kernels: bool | None = None,
 ) -> PreparedModel:
     """Open a checkpoint folder or Hub id, ready to run.
 
     dtype: float32, bfloat16, float16, or auto (on the CPU what the machine's plan says, else the checkpoint's own).
-    scheme quantizes the decoder's linears on the way in, the KV cache, or both. Raises EngineError and its kinds before
-    any forward.
+    scheme quantizes the decoder's linears on the way in, the KV cache, or both. weights: whether quantized linears stay
+    packed in memory, are expanded, or either (auto); no answer on the CPU depends on it. kernels: whether Triton runs
+    what it can; None does so on GPUs that it serves, and only tests say otherwise. Raises EngineError and its kinds
+    before any forward.
     """
-    plan = _plan(model, dtype, device, scheme, revision)
+    plan = plan_model(model, dtype, device, scheme, revision, weights, kernels)
+    choice = None if plan.kernels else choose_for(plan.module, plan.claims, scheme, plan.dtype, device, weights)
     digest = weights_digest(plan.checkpoint, plan.family)
     weights_scheme = scheme if scheme is not None and scheme.changes_weights else None
-    stock = Stock(plan.claims, TensorReader(plan.checkpoint), plan.dtype, plan.device, weights_scheme)
+    workspace = Workspace() if choice is not None and choice.form == "packed" else None
+    reader = TensorReader(plan.checkpoint)
+    stock = Stock(plan.claims, reader, plan.dtype, plan.device, weights_scheme, plan.kernels, workspace, model)
     tally = fill(plan.module, stock, on_progress)
     if weights_digest(plan.checkpoint, plan.family) != digest:  # free unless a file was touched meanwhile
         raise EngineError(f"the files of {model} changed while they were read. Run again once they are complete.")
@@ -165,68 +150,29 @@ def open_model(
         dtype=str(plan.dtype).removeprefix("torch."),
         device=device,
         kv_cache=cache_words(plan.kv_codes) or str(plan.dtype).removeprefix("torch."),
+        linear_form=form_words(choice, plan.kernels, tally),
+        linear_bytes=tally.linear_held,
     )
     return PreparedModel(plan.module, info, plan)
 
 
 def identify(
-    model: str, *, dtype: str, device: str, scheme: Scheme | None, revision: str | None = None
+    model: str,
+    *,
+    dtype: str,
+    device: str,
+    scheme: Scheme | None,
+    revision: str | None = None,
+    weights: str = "auto",
 ) -> ModelIdentity:
     """What names the model's answers: reads the checkpoint's bytes once to hash them.
 
     Raises EngineError and its kinds for whatever `open_model` would refuse, but for values that a scheme cannot hold.
     """
-    plan = _plan(model, dtype, device, scheme, revision)
+    plan = plan_model(model, dtype, device, scheme, revision, weights)
     digest = weights_digest(plan.checkpoint, plan.family)
     return ModelIdentity(_weights_name(digest, scheme), plan.numerics)
 
 
 def _weights_name(digest: str, scheme: Scheme | None) -> str:
     return f"{digest}+{scheme.name}+{QUANTIZER_VERSION}" if scheme else digest
-
-
-def _plan(model: str, dtype: str, device: str, scheme: Scheme | None, revision: str | None) -> _Plan:
-    _check_device(device)
-    checkpoint = open_checkpoint(model, revision)
-    family, fmt = family_of(checkpoint.config, model), format_of(checkpoint)
-    arithmetic = _resolve_dtype(dtype, device, checkpoint)
-    config, module = build(checkpoint, arithmetic, device)
-    wanted = {name: tuple(tensor.shape) for name, tensor in module.named_parameters(remove_duplicate=False)}
-    claims = claim_all(checkpoint, family, fmt, wanted, matrices(module), tied_parameters(module))
-    if scheme is not None and scheme.changes_weights and claims.schemes:
-        raise EngineError(
-            f"{model} is compressed already ({next(iter(claims.schemes.values()))}); a scheme applies to plain weights "
-            f"only. Leave out :{scheme.name}, or give the uncompressed model."
-        )
-    codes = choose_codes(model, scheme, claims, TensorReader(checkpoint), len(decoder_layers(module)))
-    kv_heads, size = config.num_key_value_heads, head_size(config)
-    faults = numerics.self_test(arithmetic, kv_heads, (size, size)) if device == "cpu" else ()
-    notes = (*_linear_notes(scheme, claims), *cache_notes(codes))
-    name = numerics.describe(device, arithmetic, faults, *notes)
-    return _Plan(checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes)
-
-
-def _linear_notes(scheme: Scheme | None, claims: Claims) -> tuple[str, ...]:
-    """How quantized linears are computed, for the numerics: the same weights by another way are other answers."""
-    if scheme is not None and scheme.changes_weights:
-        return (f"{scheme.name} as {'int8 product' if scheme.activations == 'int8' else 'dequantized'}",)
-    return (f"quantized linears {LINEARS_VERSION}",) if claims.schemes else ()
-
-
-def _check_device(device: str) -> None:
-    if device not in ("cpu", "cuda"):
-        raise EngineError(f"device is {device!r}; it must be cpu or cuda.")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise EngineError("device is 'cuda' and torch finds no GPU here; use device='cpu' or 'auto'.")
-
-
-def _resolve_dtype(dtype: str, device: str, checkpoint: Checkpoint) -> torch.dtype:
-    if dtype in DTYPES:
-        return DTYPES[dtype]
-    if dtype != "auto":
-        raise EngineError(f"unknown dtype {dtype!r}; choose auto, {', '.join(DTYPES)}.")
-    largest = max(checkpoint.tensors.values(), key=lambda place: torch.Size(place.shape).numel())
-    stored = CHECKPOINT_DTYPES.get(largest.dtype, torch.float32)
-    if device == "cpu":
-        return numerics.cpu_plan().bfloat16_arithmetic if stored == torch.bfloat16 else torch.float32
-    return stored

@@ -6,6 +6,7 @@ with a multiple of eight rows. Every private operator is called here and nowhere
 claim on the machine at hand; where it fails, the numerics string says so instead of promising.
 """
 
+import math
 import platform
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -20,6 +21,9 @@ KERNELS_VERSION = "cpu1"
 ROW_TILE = 8
 """Rows of a batched product come in multiples of this; fewer, and MKL picks kernels that round differently."""
 
+LEAST_PART = 64
+"""Rows that are left of a batched product when it is cut, so that copies of its right side do not outweigh the gain."""
+
 MIN_LINEAR_ROWS = 2
 """oneDNN multiplies a single row with another kernel than two or more."""
 
@@ -28,6 +32,9 @@ FALLBACK_ROWS = 32
 
 FALLBACK_COLUMNS = 16
 """Its widths are padded to multiples of this: with less, rows at the end of a tile are rounded differently."""
+
+EXACT_WIDTH = 1024
+"""Products of two bytes, summed over as many columns, that float32 holds exactly: 2^7 * 2^7 * 2^10 = 2^24."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,23 +138,66 @@ def linear(x: torch.Tensor, weight: PackedLinear, bias: torch.Tensor | None) -> 
 def batched_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """left [n, rows, k] @ right [n, k, m] -> contiguous [n, rows, m]; rows is a multiple of ROW_TILE.
 
-    Written without ``out=``: a strided output takes torch off the batched MKL path, whose rounding is the one tested.
+    MKL gives each thread whole products of a batch, so where n does not divide among the threads each is cut by rows
+    into as many as do. Written without ``out=``: a strided output takes torch off the batched MKL path, whose rounding
+    is the one tested.
     """
-    assert left.shape[1] % ROW_TILE == 0, (tuple(left.shape), ROW_TILE)
-    return torch.bmm(left, right)
+    n, rows, _ = left.shape
+    assert rows % ROW_TILE == 0, (tuple(left.shape), ROW_TILE)
+    parts = _row_parts(n, rows, torch.get_num_threads())
+    if parts == 1:
+        return torch.bmm(left, right)
+    left = left.unflatten(1, (parts, -1)).flatten(0, 1)
+    return torch.bmm(left, right.repeat_interleave(parts, dim=0)).view(n, rows, right.shape[2])
 
 
-def int8_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """int8 [rows, k] @ int8 [k, out] -> int32 [rows, out], exact as long as k < 2^17."""
+def _row_parts(n: int, rows: int, threads: int) -> int:
+    """Into how many each of n products is cut: 1 where they divide among the threads, or are too small to gain."""
+    parts = threads // math.gcd(n, threads)
+    is_worth_it = rows % (parts * ROW_TILE) == 0 and rows >= parts * LEAST_PART
+    return parts if is_worth_it else 1
+
+
+def int8_product(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """int8 [rows, k] @ int8 [k, out] -> int32 [rows, out], on the CPU into ``out``; exact as long as k < 2^17."""
     rows, width = left.shape
     assert width < 2**17, width
     if left.device.type == "cpu":
-        return torch._int_mm(left, right) if rows else left.new_empty(0, right.shape[1], dtype=torch.int32)
+        if out is None:
+            out = left.new_empty(rows, right.shape[1], dtype=torch.int32)
+        if not rows:
+            return out
+        return torch._int_mm(left, right, out=out) if int8_serves() else out.copy_(_float_product(left, right))
     # CUDA's integer product wants more than 16 rows and multiples of 8.
     left = F.pad(left, (0, -width % 8, 0, max(32 - rows, -rows % 8)))
-    out = right.shape[1]
-    right = F.pad(right, (0, -out % 8, 0, -width % 8))
-    return torch._int_mm(left, right)[:rows, :out]
+    columns = right.shape[1]
+    right = F.pad(right, (0, -columns % 8, 0, -width % 8))
+    return torch._int_mm(left, right)[:rows, :columns]
+
+
+@cache
+def int8_serves() -> bool:
+    """Whether torch's integer product is exact here: without VNNI, kernels exist that saturate sums of two at 16 bits.
+
+    Where it is not, `int8_product` takes another way to the same integers, so no name of the numerics depends on this.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for rows, width, out in ((1, 576, 192), (67, 33, 7), (64, 1536, 48)):
+        left = torch.randint(-128, 128, (rows, width), dtype=torch.int8, generator=generator)
+        right = torch.randint(-128, 128, (width, out), dtype=torch.int8, generator=generator)
+        # Random sums stay small; a row and a column of the extremes do not.
+        left[0], right[:, 0], right[:, 1] = -128, -128, 127
+        if not torch.equal(torch._int_mm(left, right), _float_product(left, right)):
+            return False
+    return True
+
+
+def _float_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """The integer product by float32: exact in any order, since sums over EXACT_WIDTH columns stay within 2^24."""
+    out = torch.zeros(left.shape[0], right.shape[1], dtype=torch.int32)
+    for part, columns in zip(left.split(EXACT_WIDTH, dim=1), right.split(EXACT_WIDTH), strict=True):
+        out += torch.mm(part.float(), columns.float()).to(torch.int32)
+    return out
 
 
 def _pack(weight: torch.Tensor) -> PackedLinear:
@@ -199,10 +249,10 @@ def _product_faults(kv_heads: int, head_sizes: tuple[int, int]) -> list[str]:
     """The attention's two products at this model's shapes: row tiles, batches and one thread against one product."""
     generator = torch.Generator().manual_seed(0)
     for inner, outer in ((head_sizes[0], 256), (256, head_sizes[1])):
-        left = torch.randn(kv_heads, 72, inner, generator=generator)
+        left = torch.randn(kv_heads, 144, inner, generator=generator)
         right = torch.randn(kv_heads, outer, inner, generator=generator).transpose(1, 2)
         whole = batched_product(left, right)
-        few = {rows: batched_product(left[:, 8 : 8 + rows], right) for rows in (8, 16, 24, 64)}
+        few = {rows: batched_product(left[:, 8 : 8 + rows], right) for rows in (8, 16, 24, 64, 128)}
         if not all(torch.equal(part, whole[:, 8 : 8 + rows]) for rows, part in few.items()):
             return [f"product {inner}x{outer}: rows depend on the row count"]
         if not torch.equal(batched_product(left[:1, 8:16], right[:1]), whole[:1, 8:16]):
@@ -221,13 +271,17 @@ def _with_one_thread(work):
         torch.set_num_threads(threads)
 
 
-def describe(device: str, dtype: torch.dtype, faults: tuple[str, ...], *notes: str) -> str:
-    """The numerics string of a journal key: equal strings promise equal answers for equal tokens."""
+def describe(device: str, dtype: torch.dtype, faults: tuple[str, ...], *notes: str, kernels: str = "") -> str:
+    """The numerics string of a journal key: equal strings promise equal answers for equal tokens.
+
+    kernels: whose kernels compute what, besides torch's.
+    """
     parts = [str(dtype).removeprefix("torch."), f"torch {torch.__version__}"]
     if device == "cpu":
         linears = "onednn" if onednn_serves(dtype) else f"tiles of {FALLBACK_ROWS}"
         parts += [f"{cpu_vendor()} {cpu_features()}", f"kernels {KERNELS_VERSION}", f"linear {linears}"]
+        parts += [f"kernels {kernels}"] if kernels else []
         parts.append("rows exact" if not faults else "rows inexact")
     else:
-        parts += [torch.cuda.get_device_name(device), "kernels torch", "rows inexact"]
+        parts += [torch.cuda.get_device_name(device), f"kernels {kernels or 'torch'}", "rows inexact"]
     return "; ".join((*parts, *notes))

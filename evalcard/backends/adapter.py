@@ -25,14 +25,14 @@ from evalcard.tasks.prompts.encode import encode_items, hash_ids
 from evalcard.tasks.prompts.requests import Prompt
 
 _TASK = "lm_eval"
-_NAMED = ("dtype", "device", "kv_memory", "step_tokens", "threads", "max_length", "seed")
+_NAMED = ("dtype", "device", "weights", "kv_memory", "step_tokens", "threads", "max_length", "seed")
 _ARGUMENTS = ("pretrained", "scheme", "revision", "tokenizer", *_NAMED)
 
 
 @register_model("evalcard")
 class EvalcardLM(TemplateLM):
-    """Arguments: pretrained=DIR|ID[:scheme], scheme=, revision=, dtype=, device=, kv_memory= (bytes), step_tokens=,
-    threads=, max_length=, tokenizer=, seed=. Batch sizes are the engine's own business and ignored.
+    """Arguments: pretrained=DIR|ID[:scheme], scheme=, revision=, dtype=, device=, weights=, kv_memory= (bytes),
+    step_tokens=, threads=, max_length=, tokenizer=, seed=. Batch sizes are the engine's own business and ignored.
     """
 
     def __init__(self, pretrained: str | None = None, **arguments: Any) -> None:

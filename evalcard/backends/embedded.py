@@ -49,7 +49,14 @@ class EmbeddedBackend:
 
         device, dtype = _resolved(self._spec)
         scheme = parse_scheme(self._model.scheme) if self._model.scheme else None
-        found = identify(self._model.location, dtype=dtype, device=device, scheme=scheme, revision=self._model.revision)
+        found = identify(
+            self._model.location,
+            dtype=dtype,
+            device=device,
+            scheme=scheme,
+            revision=self._model.revision,
+            weights=self._spec.weights,
+        )
         return Identity(found.weights, numerics_name(found.numerics), self._stored_as())
 
     def _stored_as(self) -> str | None:
@@ -99,7 +106,14 @@ class EmbeddedBackend:
                     self._model.location, self._config(), revision=self._model.revision, on_progress=on_progress
                 )
             self._check_same(self._engine)
+            self._say_form(self._engine)
         return self._engine
+
+    def _say_form(self, engine: "Engine") -> None:
+        info = engine.info
+        if info.linear_form:
+            size = f"{info.linear_bytes / 2**20:.0f} MiB in memory"
+            self._progress.say(f"{self._model.label}: compressed linears {info.linear_form}, {size}")
 
     def _check_same(self, engine: "Engine") -> None:
         """What was opened is what the keys name; a folder may change between planning and loading."""
@@ -120,6 +134,7 @@ class EmbeddedBackend:
             dtype=spec.dtype,
             device=spec.device,
             scheme=parse_scheme(self._model.scheme) if self._model.scheme else None,
+            weights=spec.weights,
             kv_memory=spec.kv_memory,
             step_tokens=spec.step_tokens,
             threads=spec.threads,

@@ -13,4 +13,5 @@ def as_user_error() -> Iterator[None]:
     try:
         yield
     except EngineError as error:
-        raise UserError(str(error)) from error
+        listed = error.faults if len(error.faults) > 1 else ()
+        raise UserError(str(error), listed, error.advice) from error

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from evalcard.card.charts import chart_bars, scores_png
+from evalcard.card.frontier import frontier_of, frontier_png
 from evalcard.card.index import index_view
 from evalcard.card.metadata import front_matter, index_front_matter
 from evalcard.card.view import CardView, card_view
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 CARD_TEMPLATE, INDEX_TEMPLATE = "card.md.j2", "index.md.j2"
 FIGURE = "figures/scores.png"
 """Relative to the card that shows it."""
+FRONTIER = "figures/frontier.png"
+"""Relative to the index of several compressed models."""
 
 
 class CardFolder(Protocol):
@@ -49,7 +52,8 @@ def write_cards(folder: CardFolder, run: RunRecord, comparison: Comparison) -> l
     """Write models/<slug>/README.md with its figure for each compressed model, and the run's README.md.
 
     The latter is that card where there is one compressed model, an index otherwise. Returns all paths, the run's
-    README.md first. Raises UserError where the run is incomplete and lacks models that were compared.
+    README.md first; an index has a figure of its own where sizes are known. Raises UserError where the run is
+    incomplete and lacks models that were compared.
     """
     _check_models(run, comparison)
     environment = make_environment(card_templates())
@@ -63,10 +67,20 @@ def write_cards(folder: CardFolder, run: RunRecord, comparison: Comparison) -> l
         ((place, card),) = cards.items()
         top = card.text(environment, folder=place)
     else:
+        frontier = frontier_of(run, comparison)
+        if frontier is not None:
+            written.append(folder.write_bytes(FRONTIER, frontier_png(frontier)))
         links = {card.view.model.slug: f"{place}README.md" for place, card in cards.items()}
-        view = index_view(run, comparison)
-        top = _render(environment, INDEX_TEMPLATE, {"index": view, "links": links, "front": index_front_matter(view)})
+        top = _index(environment, run, comparison, links, FRONTIER if frontier else None)
     return [folder.write_text("README.md", top), *written]
+
+
+def _index(
+    environment: "Environment", run: RunRecord, comparison: Comparison, links: Mapping[str, str], figure: str | None
+) -> str:
+    view = index_view(run, comparison)
+    names = {"index": view, "links": links, "front": index_front_matter(view), "figure": figure}
+    return _render(environment, INDEX_TEMPLATE, names)
 
 
 def _check_models(run: RunRecord, comparison: Comparison) -> None:

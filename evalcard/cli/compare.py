@@ -167,8 +167,8 @@ def _print_flips(
     found: "SideBySide", comparison: "Comparison", flips: "FlipsByRow", missing: list[str], full: bool
 ) -> None:
     """The counts of every row, then the flips that were asked for."""
+    from evalcard.card.labels import model_labels
     from evalcard.cli.flips import echo, flip_lines, not_shown, print_counts
-    from evalcard.cli.layout import model_labels
 
     labels = model_labels(found.run.models)
     click.echo()

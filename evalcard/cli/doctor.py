@@ -3,9 +3,13 @@
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import click
+
+from evalcard.cli.layout import wrap_name
+from evalcard.cli.lines import WIDTH, disarmed
 
 if TYPE_CHECKING:
     from evalcard.backends.inspect import Difference, Inspection, KindRow
@@ -14,6 +18,14 @@ _SHOWN = 10
 """Layers of the comparison that are printed; --json has all of them."""
 _FEW = 3
 """Layers that are named where others of their kind are stored in another way."""
+_RIGHT = (False, True, False, False, True)
+"""Columns of the table that hold numbers."""
+_WRAPPED, _LEAST, _GAP = (0, 2, 3), 12, 2
+"""Columns of words, which are wrapped at their parts, their least width, and the blanks between two columns."""
+_FIGURES = 24
+"""Columns that error and cosine take beside a layer's name."""
+_BREAKS = "._"
+"""What ends a part of a layer's name."""
 
 
 @click.command("doctor")
@@ -53,17 +65,17 @@ def command(model: str, against: str | None, as_json: bool, quiet: bool) -> int:
 def _summary(found: "Inspection") -> Iterator[str]:
     from evalcard.backends.inspect import kind_rows
 
-    yield f"{found.name}: {found.model_type}, {_format(found)}"
+    yield from _wrapped(f"{found.name}: {found.model_type}, {_format(found)}")
     bits = found.bits_per_weight
     share = "" if bits is None else f"; {bits:.2f} bits per weight of the decoder's linears, scales included"
-    yield f"{found.num_bytes / 1e6:,.1f} MB of weights in the files{share}"
+    yield from _wrapped(f"{found.num_bytes / 1e6:,.1f} MB of weights in the files{share}")
     rows = kind_rows(found)
     if not rows:
         return
     yield ""
     yield from _table(rows)
     for words, count in found.extras.items():
-        yield f"and {count} x {words}"
+        yield from _wrapped(f"and {count} x {words}")
     plain = [row for row in rows if not row.is_compressed and row.bits_per_weight is not None]
     if found.schemes:
         yield ""
@@ -74,6 +86,8 @@ def _summary(found: "Inspection") -> Iterator[str]:
 def _format(found: "Inspection") -> str:
     if found.format is None:
         return "in a format or with settings that are not read"
+    if found.faults and not found.layers:
+        return found.format
     return f"{found.format}, {'compressed' if found.schemes else 'not compressed'}"
 
 
@@ -83,13 +97,32 @@ def _table(rows: "Sequence[KindRow]") -> Iterator[str]:
         count = str(row.count) if row.count == row.of else f"{row.count} of {row.of}"
         bits = "" if row.bits_per_weight is None else f"{row.bits_per_weight:.2f}"
         cells.append((row.kind, count, row.stored, row.inputs or "", bits))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    right = (False, True, False, False, True)
+    widths = _fitting([max(map(len, column)) for column in zip(*cells, strict=True)])
     for number, line in enumerate(cells):
-        texts = zip(line, widths, right, strict=True)
-        yield "  ".join(text.rjust(size) if at_end else text.ljust(size) for text, size, at_end in texts).rstrip()
+        yield from _lines(line, widths)
         if number and (row := rows[number - 1]).count < row.of and row.count <= _FEW:
-            yield f"    {', '.join(row.names)}"
+            for name in row.names:
+                yield from (f"    {part}" for part in wrap_name(name, WIDTH - 4, _BREAKS).split("\n"))
+
+
+def _fitting(widths: list[int]) -> list[int]:
+    """The widths of columns in a table of 80 columns, taken from the widest of those that may be wrapped."""
+    widths = list(widths)
+    while sum(widths) + _GAP * (len(widths) - 1) > WIDTH:
+        widest = max(_WRAPPED, key=widths.__getitem__)
+        if widths[widest] <= _LEAST:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _lines(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """One row of the table; what is wider than its column goes on below."""
+    parts = [wrap_name(text, size).split("\n") for text, size in zip(cells, widths, strict=True)]
+    for texts in zip_longest(*parts, fillvalue=""):
+        sides = zip(texts, widths, _RIGHT, strict=True)
+        line = (text.rjust(size) if at_end else text.ljust(size) for text, size, at_end in sides)
+        yield (" " * _GAP).join(line).rstrip()
 
 
 def _compared(compared: "Sequence[Difference] | None", against: str | None) -> Iterator[str]:
@@ -97,11 +130,13 @@ def _compared(compared: "Sequence[Difference] | None", against: str | None) -> I
         return
     yield ""
     shown = compared[:_SHOWN]
-    yield f"Against {against}, the worst {len(shown)} of {len(compared)} weights:"
-    width = max((len(one.name) for one in shown), default=0)
+    yield from _wrapped(f"Against {against}, the worst {len(shown)} of {len(compared)} weights:")
+    width = min(max((len(one.name) for one in shown), default=0), WIDTH - _FIGURES)
     yield f"{'Layer'.ljust(width)}  Relative error  Cosine"
     for one in shown:
-        yield f"{one.name.ljust(width)}  {one.error:14.4f}  {one.cosine:6.3f}"
+        first, *more = wrap_name(one.name, width, _BREAKS).split("\n")
+        yield f"{first.ljust(width)}  {one.error:14.4f}  {one.cosine:6.3f}"
+        yield from more
     yield ""
     yield from _findings(compared)
 
@@ -126,9 +161,11 @@ def _say_faults(found: "Inspection") -> None:
     count = len(found.faults)
     click.echo(f"{count} fault{'' if count == 1 else 's'}; this model is not evaluated as it is:", err=True)
     for fault in found.faults:
-        for line in _wrapped(f"- {fault}"):
+        for line in _wrapped(disarmed(f"- {fault}")):
             click.echo(line, err=True)
+    if found.advice:
+        click.echo(found.advice, err=True)
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, 100, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)

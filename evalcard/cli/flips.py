@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from evalcard.card import numbers
+from evalcard.card.labels import model_labels
 from evalcard.card.tables import is_percent
-from evalcard.cli.layout import model_labels, plain_table, print_table
+from evalcard.cli.layout import plain_table, print_table
 from evalcard.cli.lines import WIDTH, cut, fact, num_tokens, visible
 from evalcard.compare.flips import Flip, Reply
 from evalcard.results.compared import Comparison, CompressedScore

@@ -2,25 +2,12 @@
 
 import re
 import textwrap
-from collections import Counter
-from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
-
-from evalcard.results.records import ModelRecord
-
-
-def model_labels(models: Sequence[ModelRecord]) -> dict[str, str]:
-    """By slug, the shortest name that no other model of the run has: its scheme, or the slug, which is what findings
-    and reasons call it."""
-    labels = {model.slug: model.scheme or model.slug for model in models}
-    # The baseline is called so, and stands in no column of models.
-    count = Counter(labels[model.slug] for model in models if model.role == "compressed")
-    return {slug: slug if count[label] > 1 else label for slug, label in labels.items()}
 
 
 def plain_table() -> Table:
@@ -49,18 +36,16 @@ def print_wrapped(text: Text, console: Console, indent: str = "  ") -> None:
         console.print(Text(line, text.style, spans=spans), highlight=False, soft_wrap=True)
 
 
-_PART = re.compile(r"[^-_ ]*[-_ ]|[^-_ ]+")
+def name_parts(name: str, breaks: str = "-_ ") -> list[str]:
+    """A name's parts, each with the one of ``breaks`` (hyphen, underscore, blank) after which it may be broken."""
+    ends = re.escape(breaks)
+    return re.findall(f"[^{ends}]*[{ends}]|[^{ends}]+", name)
 
 
-def name_parts(name: str) -> list[str]:
-    """A name's parts, each with the hyphen, underscore or blank after which it may be broken."""
-    return _PART.findall(name)
-
-
-def wrap_name(name: str, width: int) -> str:
+def wrap_name(name: str, width: int, breaks: str = "-_ ") -> str:
     """Lines of whole parts, as many a line as fit; a part that is longer has a line of its own."""
     lines = [""]
-    for part in name_parts(name):
+    for part in name_parts(name, breaks):
         if lines[-1] and len(lines[-1]) + len(part.rstrip()) > width:
             lines.append("")
         lines[-1] += part

@@ -7,10 +7,15 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from evalcard.cli.streams import guard_streams, printed
+
+if TYPE_CHECKING:
+    from evalcard.errors import UserError
+    from evalcard_engine.errors import EngineError
 
 COMMANDS = {
     "run": ("evalcard.cli.run", "Evaluate a baseline and its compressed variants, compare, write the card."),
@@ -84,6 +89,21 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
+def _refused(error: "UserError | EngineError", code: int) -> int:
+    """The message, or where it lists what is wrong that list, one a line."""
+    from evalcard.cli.lines import on_one_line, tell
+
+    if len(error.faults) < 2:
+        return _fail(str(error), code)
+    head = str(error).partition(error.faults[0])[0].rstrip(" :")
+    tell(f"Error: {on_one_line(head)}:", err=True)
+    for fault in error.faults:
+        tell(f"- {on_one_line(fault)}", err=True)
+    if error.advice:
+        tell(error.advice, err=True)
+    return code
+
+
 def _misused(error: click.ClickException) -> int:
     """What click found wrong, below the usage of the command."""
     shown = io.StringIO()
@@ -131,9 +151,9 @@ def invoke(args: Sequence[str] | None = None) -> int:
         click.echo("Interrupted. What was finished is stored; the same command resumes it.", err=True)
         return INTERRUPTED
     except UserError as error:
-        return _fail(str(error), error.exit_code)
+        return _refused(error, error.exit_code)
     except EngineError as error:
-        return _fail(str(error), UserError.exit_code)
+        return _refused(error, UserError.exit_code)
     except Exception as error:  # noqa: BLE001 - the last stop: everything else is ours
         said = _bad_path(error) if isinstance(error, OSError | RuntimeError) else None
         return _fail(f"{said}. Give another path.", UserError.exit_code) if said else _internal_error(error)

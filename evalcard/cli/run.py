@@ -79,6 +79,12 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
     help="Arithmetic; auto: float32 on CPU, the checkpoint's own on a GPU.",
 )
 @click.option("--device", metavar="DEVICE", help="auto (default), cpu or cuda.")
+@click.option(
+    "--weights",
+    type=click.Choice(["auto", "packed", "expanded"]),
+    help="Compressed linears in memory, on CPU: as small as they are stored, or as fast as can be. Answers are the "
+    "same. auto: expanded, unless that would take half of the memory.",
+)
 @click.option("--max-model-len", type=click.IntRange(min=2), help="Longest prompt plus answer, in tokens.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="Longest answer, instead of the task's own limit.")
 @click.option("--data-root", type=click.Path(), help="Folder that holds data sets by their Hub ids.")

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from evalcard.card import numbers
 from evalcard.card.findings import FindingGroup, FindingLine, finding_groups
+from evalcard.card.labels import model_labels
 from evalcard.card.tables import interval_of, ordered_rows, row_title, tasks_of
-from evalcard.cli.layout import model_labels, plain_table, print_table, print_wrapped, wrap_name
+from evalcard.cli.layout import plain_table, print_table, print_wrapped, wrap_name
 from evalcard.compare.averages import AVERAGE
 from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, ScoreRecord
 from evalcard.results.records import Outcome, RunRecord

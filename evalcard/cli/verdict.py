@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from evalcard.card.labels import model_labels
 from evalcard.card.limits import has_failed, reasons_beside_figures, reasons_held_back, spelled
-from evalcard.cli.layout import model_labels, print_wrapped
+from evalcard.cli.layout import print_wrapped
 from evalcard.cli.limittable import OUTCOME_STYLES, harmless, print_limits
 from evalcard.gate.calibration import NOT_CALIBRATED
 from evalcard.gate.verdict import OUTCOMES_WORST_FIRST, GateVerdict

@@ -37,6 +37,18 @@ def test_half_precision_is_rounded_once() -> None:
     assert torch.equal(ExactActivation("silu")(x), ExactActivation("silu")(x.float()).bfloat16())
 
 
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_gate_of_an_mlp_is_the_product_to_the_last_bit(name: str, dtype: torch.dtype) -> None:
+    act = ExactActivation(name)
+    generator = torch.Generator().manual_seed(0)
+    gate, up = (torch.randn(97, 1001, generator=generator).mul_(8).to(dtype) for _ in range(2))
+    gate[0, :3] = torch.tensor([0.0, -120.0, 120.0])
+    expected = act(gate) * up
+    kept = up.clone()
+    assert torch.equal(act.gate(gate, up, torch.empty(gate.shape)), expected) and torch.equal(up, kept)
+
+
 def test_unknown_activations_are_refused() -> None:
     with pytest.raises(UnsupportedModel, match="--backend"):
         ExactActivation("quick_gelu")

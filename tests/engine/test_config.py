@@ -11,6 +11,7 @@ from evalcard_engine.errors import EngineError
     [
         ("dtype", "int3", "dtype is 'int3'; it must be one of auto, float32"),
         ("device", "tpu", "device is 'tpu'"),
+        ("weights", "tiny", "weights is 'tiny'; it must be one of auto, packed, expanded"),
         ("page_size", 48, "page_size is 48; it must divide 256"),
         ("page_size", 0, "page_size is 0"),
         ("page_size", 512, "page_size is 512"),

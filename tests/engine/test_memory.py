@@ -1,5 +1,8 @@
 """How much memory there is, read from files as Linux and its containers write them."""
 
+import subprocess
+import sys
+
 import pytest
 
 from evalcard_engine.memory import CPU_SHARE, available_memory, kv_budget
@@ -53,3 +56,24 @@ def test_a_container_over_its_limit_has_nothing_left(system):
 
 def test_the_cpu_budget_is_the_stated_share_of_this_machine():
     assert 0 < kv_budget("cpu") < 2 * CPU_SHARE * available_memory()
+
+
+def test_freed_memory_is_kept_where_the_c_library_is_glibc() -> None:
+    """In a process of its own: the setting cannot be taken back."""
+    code = (
+        "import resource, torch\n"
+        "from evalcard_engine.memory import keep_freed_memory\n"
+        "kept = keep_freed_memory()\n"
+        "def faults():\n"
+        "    start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "    for _ in range(50):\n"
+        "        torch.empty(4 << 20, dtype=torch.uint8).fill_(1)\n"
+        "    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - start\n"
+        "faults()\n"
+        "print(int(kept), faults())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    kept, faults = map(int, done.stdout.split())
+    if not kept:
+        pytest.skip("the C library is not glibc")
+    assert faults < 1024, "50 tensors of 1024 pages each touch old pages"

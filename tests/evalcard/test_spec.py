@@ -60,9 +60,19 @@ def test_missing_spec_file(tmp_path: Path):
 def test_run_name_ignores_what_changes_no_answer():
     one = make_spec({"baseline": "org/m", "tasks": "a", "out": "x", "threads": 1, "fresh": True})
     two = make_spec({"baseline": "org/m", "tasks": "a"})
+    assert make_spec({"baseline": "org/m", "tasks": "a", "weights": "packed"}).run_name == two.run_name
     other = make_spec({"baseline": "org/m", "tasks": "a", "num_fewshot": 1})
     assert one.run_name == two.run_name != other.run_name
     assert one.run_name.startswith("a-") and len(one.run_name) == len("a-") + 8
+
+
+def test_the_form_of_weights_is_our_engines_business():
+    assert spec_with(weights="packed").weights == "packed" and spec_with().weights == "auto"
+    with pytest.raises(UserError, match="weights is a choice of the evalcard backend, and backend is vllm"):
+        spec_with(weights="packed", backend="vllm")
+    assert spec_with(backend="vllm").weights == "auto"
+    with pytest.raises(UserError, match="weights: .*got 'tiny'"):
+        spec_with(weights="tiny")
 
 
 def spec_with(**changes: object) -> RunSpec:

@@ -77,12 +77,16 @@ def packed_attention(
     layer = module.layer_idx
     assert isinstance(layer, int), layer
     step.pool.write(layer, step.rows, key[0].transpose(0, 1), value[0].transpose(0, 1))
-    rows = query[0].transpose(0, 1)
-    if step.table is None:
-        out = torch_ref.attend(
-            rows, step.pool, layer, step.batch, scale=scaling, window=sliding_window, softcap=softcap
-        )
-    else:
-        blocks = read_blocks(step.pool, layer, step.table)
-        out = cpu.attend(rows, blocks, step.geometries[sliding_window], scaling, softcap)
+    out = attend(query[0].transpose(0, 1), step, layer, scaling, sliding_window, softcap)
     return out.to(query.dtype)[None], None
+
+
+def attend(
+    rows: torch.Tensor, step: Step, layer: int, scaling: float, window: int | None, softcap: float | None
+) -> torch.Tensor:
+    """Queries [num_tokens, heads, key_size] over what the pool holds of each sequence, this step's tokens included:
+    [num_tokens, heads, value_size], float32."""
+    if step.table is None:
+        return torch_ref.attend(rows, step.pool, layer, step.batch, scale=scaling, window=window, softcap=softcap)
+    blocks = read_blocks(step.pool, layer, step.table)
+    return cpu.attend(rows, blocks, step.geometries[window], scaling, softcap)

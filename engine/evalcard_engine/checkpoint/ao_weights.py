@@ -1,14 +1,13 @@
 """Tensors of one torchao weight: which there must be, of which shape, and what they stand for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from evalcard_engine.checkpoint.expected import Part, finite
+from evalcard_engine.checkpoint.expected import Part, beyond_bits, nan_codes, not_finite, refuse_values
 from evalcard_engine.checkpoint.plain import PLAIN_DTYPES
-from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.elements import (
     FP8_E4M3,
     FP8_E5M2,
@@ -125,6 +124,21 @@ def scheme_words(stored: Stored, acts: Activations | None) -> str:
 Tensors = Mapping[str, torch.Tensor]
 
 
+def value_faults(stored: Stored, tensors: Tensors) -> Iterator[str]:
+    """What is wrong with the values."""
+    yield from not_finite(stored.name, ("scale", "zero_point"), tensors)
+    if stored.kind == "Float8Tensor":
+        yield from nan_codes(stored.name, tensors["qdata"])
+    elif stored.kind != "Int4Tensor" and stored.bits < 8:
+        yield from beyond_bits(stored.name, tensors["qdata"], stored.bits)
+
+
+def read_weight(stored: Stored, acts: Activations | None, scheme: str, tensors: Tensors) -> QuantizedWeight:
+    """The weight; raises EngineError naming the layer for values that cannot be right."""
+    refuse_values(value_faults(stored, tensors))
+    return READERS[stored.kind](stored, acts, scheme, tensors)
+
+
 def _float8(stored: Stored, acts: Activations | None, scheme: str, tensors: Tensors) -> QuantizedWeight:
     codes = tensors["qdata"]
     element = FP8_E5M2 if codes.dtype == torch.float8_e5m2 else FP8_E4M3
@@ -134,12 +148,9 @@ def _float8(stored: Stored, acts: Activations | None, scheme: str, tensors: Tens
 def _integers(stored: Stored, acts: Activations | None, scheme: str, tensors: Tensors) -> QuantizedWeight:
     """Int8Tensor and IntxUnpackedToInt8Tensor: value = (int8 - zero point) * scale."""
     values, bits = tensors["qdata"], stored.bits
-    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    if int(values.min()) < low or int(values.max()) > high:
-        raise EngineError(f"{stored.name}: int{bits} values from {int(values.min())} to {int(values.max())}.")
     zeros = tensors.get("zero_point")
-    if zeros is not None:
-        zeros = None if not bool(finite(stored.name, "zero_point", zeros).any()) else zeros
+    if zeros is not None and not bool(zeros.any()):
+        zeros = None
     element = _INTS[bits]
     codes = pack_integers(values) if element.storage == "nibbles" else values
     return _weight(stored, acts, scheme, codes, element, _scales(stored, tensors["scale"]), zeros)
@@ -148,14 +159,14 @@ def _integers(stored: Stored, acts: Activations | None, scheme: str, tensors: Te
 def _int4(stored: Stored, acts: Activations | None, scheme: str, tensors: Tensors) -> QuantizedWeight:
     """Two's complement nibbles, low first; value = int4 * scale + zero_point, both stored [groups, out]."""
     codes = tensors["qdata"].view(torch.uint8) ^ _SIGN_BITS
-    offsets = finite(stored.name, "zero_point", tensors["zero_point"]).t().contiguous()
+    offsets = tensors["zero_point"].t().contiguous()
     scales = _scales(stored, tensors["scale"].t().contiguous())
     return _weight(stored, acts, scheme, codes, INT4, scales, None, offsets if bool(offsets.any()) else None)
 
 
 def _scales(stored: Stored, found: torch.Tensor) -> torch.Tensor:
     rows, columns = stored.block
-    return finite(stored.name, "scale", found).reshape(stored.shape[0] // rows, stored.shape[1] // columns)
+    return found.reshape(stored.shape[0] // rows, stored.shape[1] // columns)
 
 
 def _weight(

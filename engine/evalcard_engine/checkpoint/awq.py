@@ -5,13 +5,20 @@ A linear [out, in] with g groups (AutoAWQ 0.2.9): ``qweight`` int32 [in, out / 8
 value = (code - zero point) * scale, both from 0 to 15.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import torch
 
-from evalcard_engine.checkpoint.expected import Part, finite, is_listed, refuse, unknown_settings
+from evalcard_engine.checkpoint.expected import (
+    Part,
+    is_listed,
+    not_finite,
+    refuse,
+    refuse_values,
+    unknown_settings,
+)
 from evalcard_engine.checkpoint.gptq_config import (
     REFUSED,
     RUNTIME,
@@ -31,7 +38,7 @@ from evalcard_engine.checkpoint.words import (
     Settings,
     WordFormat,
     flag_faults,
-    symmetric_zero_point,
+    symmetric_faults,
     turned,
     unfit_keys,
     without_tensors,
@@ -125,21 +132,28 @@ def read_weight(
     name: str, shape: tuple[int, int], layer: Layer, tensors: Mapping[str, torch.Tensor]
 ) -> QuantizedWeight:
     """The weight; raises EngineError naming the layer for scales or zero points that cannot be right."""
+    refuse_values(value_faults(name, shape, layer, tensors))
     out, width = shape
-    scales = turned(finite(name, "scales", tensors["scales"]))
     stored = unpack_awq(tensors["qzeros"])[:, :out]
-    if layer.sym:
-        symmetric_zero_point(name, stored, (_ZERO_POINT,), "the config says symmetric (zero_point false, or sym true)")
     codes = unpack_awq(tensors["qweight"])[:, :out].t()
     return QuantizedWeight(
         codes=pack_integers(signed(codes, 4)),
         element=INT4,
-        scales=scales,
+        scales=turned(tensors["scales"]),
         group_size=layer.size(width),
         in_features=width,
         zero_points=None if layer.sym else turned(signed(stored, 4)),
         scheme=scheme_words(layer),
     )
+
+
+def value_faults(name: str, shape: tuple[int, int], layer: Layer, tensors: Mapping[str, torch.Tensor]) -> Iterator[str]:
+    """What is wrong with everything but the codes."""
+    yield from not_finite(name, ("scales",), tensors)
+    if layer.sym:
+        stored = unpack_awq(tensors["qzeros"])[:, : shape[0]]
+        why = "the config says symmetric (zero_point false, or sym true)"
+        yield from symmetric_faults(name, stored, (_ZERO_POINT,), why)
 
 
 def scheme_words(layer: Layer) -> str:
@@ -148,4 +162,4 @@ def scheme_words(layer: Layer) -> str:
     return f"w4a16 ({', '.join(parts)})"
 
 
-LAYOUT = Layout(frozenset({"qweight", "qzeros", "scales"}), _expected, read_weight, scheme_words)
+LAYOUT = Layout(frozenset({"qweight", "qzeros", "scales"}), _expected, read_weight, value_faults, scheme_words)

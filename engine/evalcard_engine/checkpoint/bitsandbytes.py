@@ -5,6 +5,7 @@ and a JSON of the rest) and Linear8bitLt (int8 rows beside SCB, their greatest a
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,16 +17,18 @@ from evalcard_engine.checkpoint.expected import (
     SCALARS,
     Part,
     check_parts,
-    finite,
     is_plain,
     listed_fault,
     names_in,
+    not_finite,
     refuse,
+    refuse_values,
     unknown_settings,
 )
 from evalcard_engine.checkpoint.plain import PLAIN_DTYPES, plain_weight
 from evalcard_engine.checkpoint.reading import TensorReader
-from evalcard_engine.checkpoint.source import DTYPE_BITS, Checkpoint
+from evalcard_engine.checkpoint.source import Checkpoint
+from evalcard_engine.checkpoint.tensor_files import DTYPE_BITS
 from evalcard_engine.quant.elements import CODEBOOK4, INT8, pack_nibbles
 from evalcard_engine.quant.weight import Activations, QuantizedWeight
 
@@ -106,7 +109,10 @@ class BitsAndBytes:
         nested = "" if state.nested_block is None else ", double quantization"
         words = f"w4a16 ({kind}, blocks of {state.block}{nested})"
         source = Quantized(
-            {leaf: f"{name}.{leaf}" for leaf in leaves}, words, lambda tensors: read_four_bits(state, words, tensors)
+            {leaf: f"{name}.{leaf}" for leaf in leaves},
+            words,
+            lambda tensors: read_four_bits(state, words, tensors),
+            check=lambda tensors: four_bit_faults(state, tensors),
         )
         return ModuleClaim(source, leaves, (*faults, *misfits))
 
@@ -138,6 +144,7 @@ class BitsAndBytes:
             {leaf: f"{name}.{leaf}" for leaf in leaves},
             words,
             lambda tensors: read_int8(name, self.threshold, words, tensors),
+            check=lambda tensors: not_finite(name, ("SCB",), tensors),
         )
         return ModuleClaim(source, leaves, tuple(faults))
 
@@ -186,10 +193,11 @@ def _four_bit_parts(state: State, parts: Parts) -> Iterator[tuple[str, Part]]:
 
 def read_four_bits(state: State, scheme: str, tensors: Mapping[str, torch.Tensor]) -> QuantizedWeight:
     """A 4-bit weight; blocks that begin within a row keep the matrix one line (``is_flat``)."""
+    refuse_values(four_bit_faults(state, tensors))
     out, width = state.shape
     packed = tensors["weight"].reshape(-1).view(torch.uint8)
     codes = torch.stack((packed >> 4, packed & 0xF), dim=-1).reshape(-1)[: out * width]
-    scales = finite(state.name, "weight.absmax", _absmax(state, tensors))
+    scales = _absmax(state, tensors)
     is_flat = width % state.block != 0
     return QuantizedWeight(
         codes=pack_nibbles(codes.view(out, width)),
@@ -197,10 +205,18 @@ def read_four_bits(state: State, scheme: str, tensors: Mapping[str, torch.Tensor
         scales=scales.view(1, -1) if is_flat else scales.view(out, -1),
         group_size=state.block,
         in_features=width,
-        codebook=finite(state.name, "weight.quant_map", tensors["weight.quant_map"]),
+        codebook=tensors["weight.quant_map"],
         is_flat=is_flat,
         scheme=scheme,
     )
+
+
+def four_bit_faults(state: State, tensors: Mapping[str, torch.Tensor]) -> Iterator[str]:
+    """What is wrong with everything but the codes."""
+    if not math.isfinite(state.offset):
+        yield f"{state.name}: nested_offset in its quant_state is not finite"
+    leaves = ("weight.quant_map", "weight.absmax", "weight.nested_absmax", "weight.nested_quant_map")
+    yield from not_finite(state.name, leaves, tensors)
 
 
 def _absmax(state: State, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -215,11 +231,12 @@ def _absmax(state: State, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 def read_int8(name: str, threshold: float, scheme: str, tensors: Mapping[str, torch.Tensor]) -> QuantizedWeight:
     """value = int8 * SCB / 127, with SCB the greatest absolute value of a row (LLM.int8, arXiv 2208.07339)."""
+    refuse_values(not_finite(name, ("SCB",), tensors))
     weight = tensors["weight"]
     return QuantizedWeight(
         codes=weight,
         element=INT8,
-        scales=finite(name, "SCB", tensors["SCB"]).view(-1, 1) / 127,
+        scales=tensors["SCB"].view(-1, 1) / 127,
         group_size=weight.shape[1],
         in_features=weight.shape[1],
         activations=Activations("int8", "token", outliers=threshold or None),

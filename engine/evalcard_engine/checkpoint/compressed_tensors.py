@@ -15,11 +15,12 @@ from evalcard_engine.checkpoint.claims import ModuleClaim, Parts, Quantized
 from evalcard_engine.checkpoint.ct_config import Group, Settings, read_settings
 from evalcard_engine.checkpoint.ct_inputs import input_parts, input_values, unrunnable
 from evalcard_engine.checkpoint.ct_parts import packing_of, scheme_words, weight_parts
-from evalcard_engine.checkpoint.ct_weights import SMALL_PARTS, Reading, read_weight, weight_values
+from evalcard_engine.checkpoint.ct_weights import SMALL_PARTS, Reading, code_values, read_weight, weight_values
+from evalcard_engine.checkpoint.expected import refuse
 from evalcard_engine.checkpoint.plain import PLAIN_DTYPES, plain_weight
 from evalcard_engine.checkpoint.reading import TensorReader
-from evalcard_engine.checkpoint.source import Checkpoint, TensorFile
-from evalcard_engine.errors import EngineError
+from evalcard_engine.checkpoint.source import Checkpoint
+from evalcard_engine.checkpoint.tensor_files import TensorFile
 from evalcard_engine.quant.weight import QuantizedWeight
 
 _PACKED = frozenset({"pack-quantized", "nvfp4-pack-quantized", "mxfp4-pack-quantized"})
@@ -32,9 +33,7 @@ def open_format(checkpoint: Checkpoint, config: Mapping[str, Any]) -> "Compresse
     """Raises EngineError listing every setting that cannot be honoured."""
     fmt, faults = read_format(checkpoint, config)
     faults += ct_kv.unrunnable(fmt.settings.kv_cache)
-    if faults:
-        listed = "; ".join(dict.fromkeys(faults))
-        raise EngineError(f"{checkpoint.name}: its compressed-tensors settings cannot be honoured: {listed}.")
+    refuse(checkpoint.name, "compressed-tensors", faults)
     return fmt
 
 
@@ -43,7 +42,8 @@ def read_format(checkpoint: Checkpoint, config: Mapping[str, Any]) -> tuple["Com
     settings, faults = read_settings(config)
     faults += [fault for group in settings.groups for fault in unrunnable(group.inputs)]
     faults += ct_kv.unreadable(settings.kv_cache)
-    return CompressedTensors(settings, frozenset(checkpoint.tensors), TensorReader(checkpoint)), faults
+    names = frozenset(checkpoint.tensors) | (checkpoint.absent or frozenset())
+    return CompressedTensors(settings, names, TensorReader(checkpoint)), faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,14 @@ def _source(reading: Reading, leaves: set[str], sparse: bool) -> tuple[Quantized
     stored = frozenset(leaves - {"weight"} | sparse24.SPARSE_PARTS if sparse else leaves)
     words = scheme_words(reading.weights, reading.inputs)
     words = f"{words[:-1]}, 2:4 sparse)" if sparse else words
-    return Quantized({leaf: f"{reading.name}.{leaf}" for leaf in sorted(stored)}, words, read), stored
+
+    def check(tensors: Mapping[str, torch.Tensor]) -> list[str]:
+        if not sparse:
+            return code_values(reading, tensors)
+        kept = code_values(reading, {"weight": tensors["compressed"]})
+        return [*sparse24.value_faults(reading.name, reading.shape, tensors), *kept]
+
+    return Quantized({leaf: f"{reading.name}.{leaf}" for leaf in sorted(stored)}, words, read, check=check), stored
 
 
 def _sparse_plain(name: str, shape: tuple[int, int], stored: TensorFile | None) -> ModuleClaim:
@@ -133,4 +140,10 @@ def _sparse_plain(name: str, shape: tuple[int, int], stored: TensorFile | None) 
     leaves = sparse24.SPARSE_PARTS
     words = f"sparse24 ({'' if stored is None else stored.dtype.lower()}, two of every four weights)"
     tensors = {leaf: f"{name}.{leaf}" for leaf in sorted(leaves)}
-    return ModuleClaim(Quantized(tensors, words, lambda found: sparse24.expand(name, shape, found)), leaves)
+    source = Quantized(
+        tensors,
+        words,
+        lambda found: sparse24.expand(name, shape, found),
+        check=lambda found: sparse24.value_faults(name, shape, found),
+    )
+    return ModuleClaim(source, leaves)

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import torch
 
-from evalcard_engine.checkpoint.claims import Parts, named
+from evalcard_engine.checkpoint.claims import Parts
 from evalcard_engine.checkpoint.ct_args import Args
+from evalcard_engine.checkpoint.faultlists import named
 from evalcard_engine.quant.weight import Activations
 
 FLOAT_SCALES = ("F32", "BF16", "F16")

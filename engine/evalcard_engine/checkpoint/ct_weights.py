@@ -8,8 +8,8 @@ import torch
 from evalcard_engine.checkpoint.ct_args import Args
 from evalcard_engine.checkpoint.ct_inputs import activations_of
 from evalcard_engine.checkpoint.ct_parts import scale_shape, scheme_words
+from evalcard_engine.checkpoint.expected import beyond_bits, nan_codes, refuse_values
 from evalcard_engine.checkpoint.packing import signed, unpack_dense, unpack_padded
-from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.elements import (
     FP4_E2M1,
     FP8_E4M3,
@@ -66,12 +66,20 @@ def weight_values(reading: Reading, tensors: Mapping[str, torch.Tensor]) -> Iter
         yield f"{name}: weight_g_idx reorders its groups, but the config has no actorder group"
 
 
+def code_values(reading: Reading, tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    """What is wrong with the codes, where there are codes that can be wrong."""
+    args = reading.weights
+    if "weight" not in tensors:
+        return []
+    if args.type == "float":
+        return nan_codes(reading.name, tensors["weight"])
+    return beyond_bits(reading.name, tensors["weight"], args.num_bits) if args.num_bits < 8 else []
+
+
 def read_weight(reading: Reading, tensors: Mapping[str, torch.Tensor]) -> QuantizedWeight:
     """The weight; raises EngineError naming the layer for values that cannot be right."""
     (out, width), args = reading.shape, reading.weights
-    faults = list(weight_values(reading, tensors))
-    if faults:
-        raise EngineError(f"{'; '.join(faults)}. Fetch the model again, or compress it anew.")
+    refuse_values([*weight_values(reading, tensors), *code_values(reading, tensors)])
     scales = _scales(reading, tensors)
     codes, element = _codes(reading, tensors)
     return QuantizedWeight(
@@ -111,14 +119,8 @@ def _codes(reading: Reading, tensors: Mapping[str, torch.Tensor]) -> tuple[torch
     if args.type == "float" and args.num_bits == 4:
         return tensors["weight_packed"], FP4_E2M1
     if args.type == "float":
-        if bool(((tensors["weight"].view(torch.uint8) & 0x7F) == 0x7F).any()):  # e4m3's two NaN
-            raise EngineError(
-                f"{reading.name}: some of its weights are NaN. Fetch the model again, or compress it anew."
-            )
         return tensors["weight"], FP8_E4M3
     values = tensors["weight"] if "weight" in tensors else _unpack(reading, tensors["weight_packed"], width)
-    if not _within(values, args.num_bits):
-        raise EngineError(f"{reading.name}: its weights are no integers of {args.num_bits} bits. Fetch it again.")
     element = _INTS[args.num_bits]
     return (pack_integers(values) if element.storage == "nibbles" else values), element
 

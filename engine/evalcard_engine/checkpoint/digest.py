@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from evalcard_engine.checkpoint.reading import read_raw
-from evalcard_engine.checkpoint.source import Checkpoint, TensorFile
+from evalcard_engine.checkpoint.source import Checkpoint
+from evalcard_engine.checkpoint.tensor_files import TensorFile
 from evalcard_engine.families import Family
 
 OnProgress = Callable[[int, int], None]

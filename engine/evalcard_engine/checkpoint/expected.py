@@ -1,6 +1,7 @@
 """What a format's tensors and settings must look like: one check and one wording of the faults for several formats."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from re import match
@@ -10,6 +11,7 @@ import torch
 
 from evalcard_engine.checkpoint.claims import Parts
 from evalcard_engine.checkpoint.plain import PLAIN_DTYPES
+from evalcard_engine.checkpoint.source import ADVICE
 from evalcard_engine.errors import EngineError
 
 SCALARS: tuple[tuple[int, ...], ...] = ((), (1,))
@@ -49,19 +51,48 @@ def is_plain(parts: Parts, marks: Iterable[str]) -> bool:
     return not marked and (weight is None or weight.dtype in PLAIN_DTYPES)
 
 
-def finite(name: str, leaf: str, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor; raises EngineError naming the layer where a value in it is NaN or infinite."""
-    if not bool(torch.isfinite(tensor.float()).all()):
-        raise EngineError(f"{name}: {leaf} is not finite. Fetch the model again, or compress it anew.")
-    return tensor
+def not_finite(name: str, leaves: Iterable[str], tensors: Mapping[str, torch.Tensor]) -> Iterator[str]:
+    """A fault naming the layer for each of the tensors, where it is there, that holds a NaN or an infinity."""
+    for leaf in leaves:
+        tensor = tensors.get(leaf)
+        if tensor is not None and not bool(torch.isfinite(tensor.float()).all()):
+            yield f"{name}: {leaf} is not finite"
 
 
-def positive(name: str, leaf: str, tensor: torch.Tensor) -> torch.Tensor:
-    """One number as a float32 scalar; raises EngineError naming the layer where nothing can be divided by it."""
-    value = finite(name, leaf, tensor).float().reshape(())
-    if float(value) <= 0:
-        raise EngineError(f"{name}: {leaf} is {float(value):g}; it must be positive. Compress the model anew.")
-    return value
+def not_positive(name: str, leaf: str, tensor: torch.Tensor) -> list[str]:
+    """A fault naming the layer where nothing can be divided by this one number."""
+    value = float(tensor.float().reshape(()))
+    if not math.isfinite(value):
+        return [f"{name}: {leaf} is not finite"]
+    return [f"{name}: {leaf} is {value:g}; it must be positive"] if value <= 0 else []
+
+
+def refuse_values(faults: Iterable[str]) -> None:
+    """Raise EngineError listing what is wrong with the values of one layer, if anything is."""
+    found = tuple(faults)
+    if found:
+        raise EngineError(f"{'; '.join(found)}. {ADVICE}", found, ADVICE)
+
+
+def nan_codes(name: str, codes: torch.Tensor) -> list[str]:
+    """A fault naming the layer where e4m3 or e5m2 codes hold a NaN.
+
+    Of e4m3 these are 0x7F and 0xFF, of e5m2 all above 0x7C and 0xFC, infinities with them: the greatest codes of either
+    sign, which two passes over the bytes find.
+    """
+    if not codes.numel():
+        return []
+    least = 0x7F if codes.dtype == torch.float8_e4m3fn else 0x7C
+    positive, negative = int(codes.view(torch.int8).max()), int(codes.view(torch.uint8).max())
+    return [f"{name}: some of its weights are NaN"] if positive >= least or negative >= least + 0x80 else []
+
+
+def beyond_bits(name: str, values: torch.Tensor, bits: int) -> list[str]:
+    """A fault naming the layer where integers stored one in a byte do not fit their bits."""
+    low, high = (int(values.min()), int(values.max())) if values.numel() else (0, 0)
+    if low >= -(2 ** (bits - 1)) and high < 2 ** (bits - 1):
+        return []
+    return [f"{name}: its weights are no integers of {bits} bits ({low} to {high})"]
 
 
 def names_in(config: Mapping[str, Any], keys: Iterable[str], faults: list[str]) -> tuple[str, ...]:
@@ -105,7 +136,7 @@ def unknown_settings(config: Mapping[str, Any], known: Iterable[str], where: str
 def refuse(model: str, fmt: str, faults: list[str]) -> None:
     """Raise EngineError listing all faults of a format's settings, if there are any."""
     if faults:
-        listed = "; ".join(dict.fromkeys(faults))
+        found, advice = tuple(dict.fromkeys(faults)), "To evaluate it as it is, try --backend vllm."
         raise EngineError(
-            f"{model}: its {fmt} settings cannot be honoured: {listed}. To evaluate it as it is, try --backend vllm."
+            f"{model}: its {fmt} settings cannot be honoured: {'; '.join(found)}. {advice}", found, advice
         )

@@ -5,7 +5,7 @@ Layouts: transformers' FineGrainedFP8Config (weight_scale_inv by block or tensor
 called ``inv`` too. Rows of a weight stay where they are, so its scales do too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,14 @@ from evalcard_engine.checkpoint.expected import (
     SCALARS,
     Part,
     check_parts,
-    finite,
     is_plain,
     listed_fault,
     names_in,
-    positive,
+    nan_codes,
+    not_finite,
+    not_positive,
     refuse,
+    refuse_values,
     unknown_settings,
 )
 from evalcard_engine.checkpoint.plain import PLAIN_DTYPES, plain_weight
@@ -116,7 +118,10 @@ class Fp8:
             leaves |= frozenset(stray)
         words = f"w8a8 (fp8, {_shared(self.block, shape, parts)}, {'static' if self.is_static else 'dynamic'})"
         source = Quantized(
-            {leaf: f"{name}.{leaf}" for leaf in leaves}, words, lambda tensors: self._read(name, words, tensors)
+            {leaf: f"{name}.{leaf}" for leaf in leaves},
+            words,
+            lambda tensors: self._read(name, words, tensors),
+            check=lambda tensors: self._value_faults(name, tensors),
         )
         return ModuleClaim(source, leaves, tuple(faults))
 
@@ -138,10 +143,10 @@ class Fp8:
         return expected
 
     def _read(self, name: str, words: str, tensors: Mapping[str, torch.Tensor]) -> QuantizedWeight:
-        leaf = _scale_leaf(tensors)
-        weight, scales = tensors["weight"], finite(name, leaf, tensors[leaf])
+        refuse_values(self._value_faults(name, tensors))
+        weight, scales = tensors["weight"], tensors[_scale_leaf(tensors)]
         if self.block is None:
-            return fp8_weight(weight, scales.reshape(-1, 1), self._activations(name, tensors), words)
+            return fp8_weight(weight, scales.reshape(-1, 1), self._activations(tensors), words)
         return QuantizedWeight(
             codes=weight,
             element=FP8_E4M3,
@@ -149,14 +154,21 @@ class Fp8:
             group_size=self.block[1],
             in_features=weight.shape[1],
             row_block=self.block[0],
-            activations=self._activations(name, tensors),
+            activations=self._activations(tensors),
             scheme=words,
         )
 
-    def _activations(self, name: str, tensors: Mapping[str, torch.Tensor]) -> Activations:
+    def _value_faults(self, name: str, tensors: Mapping[str, torch.Tensor]) -> Iterator[str]:
+        yield from not_finite(name, (_scale_leaf(tensors),), tensors)
+        yield from nan_codes(name, tensors["weight"])
+        for leaf in _INPUT_SCALES if self.is_static else ():
+            if leaf in tensors:
+                yield from not_positive(name, leaf, tensors[leaf])
+
+    def _activations(self, tensors: Mapping[str, torch.Tensor]) -> Activations:
         if self.is_static:
             leaf = next(leaf for leaf in _INPUT_SCALES if leaf in tensors)
-            return Activations("fp8_e4m3", "tensor", None, positive(name, leaf, tensors[leaf]))
+            return Activations("fp8_e4m3", "tensor", None, tensors[leaf].float().reshape(()))
         if self.block is not None:
             return Activations("fp8_e4m3", "group", self.block[1])
         return Activations("fp8_e4m3", "token", limit=self.scale_bound)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from evalcard_engine.checkpoint.claims import ModuleClaim, Parts, Quantized
-from evalcard_engine.checkpoint.gguf_blocks import BLOCK_TYPES, read_blocks, scheme_words
+from evalcard_engine.checkpoint.expected import refuse_values
+from evalcard_engine.checkpoint.gguf_blocks import BLOCK_TYPES, num_wrong, read_blocks, scheme_words
 from evalcard_engine.checkpoint.plain import PLAIN_DTYPES, plain_weight
 from evalcard_engine.checkpoint.source import Checkpoint
 from evalcard_engine.errors import EngineError, UnsupportedModel
@@ -50,7 +51,10 @@ class GGUF:
             return ModuleClaim(None, leaves, (fault,))
         kind = place.dtype
         source = Quantized(
-            {"weight": f"{name}.weight"}, scheme_words(kind), lambda tensors: read_weight(name, kind, shape, tensors)
+            {"weight": f"{name}.weight"},
+            scheme_words(kind),
+            lambda tensors: read_weight(name, kind, shape, tensors),
+            check=lambda tensors: value_faults(name, kind, tensors),
         )
         return ModuleClaim(source, leaves)
 
@@ -59,10 +63,13 @@ class GGUF:
         return ModuleClaim(None)
 
 
+def value_faults(name: str, kind: str, tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    """A fault naming the layer where blocks of its weight have scales that are not finite."""
+    is_wrong = num_wrong(tensors["weight"], kind) > 0
+    return [f"{name}: its {kind} scales are not finite"] if is_wrong else []
+
+
 def read_weight(name: str, kind: str, shape: tuple[int, int], tensors: Mapping[str, torch.Tensor]) -> QuantizedWeight:
     """The weight; raises EngineError naming the layer for scales that are not finite."""
-    weight = read_blocks(tensors["weight"], kind, shape[1])
-    for part in (weight.scales, weight.offsets):
-        if part is not None and not bool(torch.isfinite(part).all()):
-            raise EngineError(f"{name}: its {kind} scales are not finite. Fetch the model again, or convert it anew.")
-    return weight
+    refuse_values(value_faults(name, kind, tensors))
+    return read_blocks(tensors["weight"], kind, shape[1])

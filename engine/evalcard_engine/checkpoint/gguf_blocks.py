@@ -44,6 +44,8 @@ class BlockType:
     """Values that share a scale."""
     split: Callable[[torch.Tensor], _Parts]
     """uint8 [n, num_bytes] -> its parts."""
+    halves: tuple[int, ...] = (0,)
+    """Where a block has its half-precision numbers, which all its scales and offsets are whole multiples of."""
     zero_point: int = 0
     """Of types whose codes count from 0: what is taken off the stored element, so that it does too."""
 
@@ -77,6 +79,16 @@ def read_blocks(raw: torch.Tensor, kind: str, columns: int) -> QuantizedWeight:
         codebook=torch.tensor(IQ4_VALUES, dtype=torch.float32) if block.element is CODEBOOK4 else None,
         scheme=scheme_words(kind),
     )
+
+
+def num_wrong(raw: torch.Tensor, kind: str) -> int:
+    """Blocks of uint8 [rows, bytes of a row] with a scale or an offset that is not finite; no code is unpacked."""
+    block = BLOCK_TYPES[kind]
+    blocks = raw.reshape(-1, block.num_bytes)
+    wrong = torch.zeros(len(blocks), dtype=torch.bool)
+    for at in block.halves:
+        wrong |= ~torch.isfinite(_half(blocks[:, at : at + 2])).flatten()
+    return int(wrong.sum())
 
 
 def scheme_words(kind: str) -> str:
@@ -179,15 +191,15 @@ def _iq4_xs(raw: torch.Tensor) -> _Parts:
 
 BLOCK_TYPES: Mapping[str, BlockType] = {
     "Q4_0": BlockType(INT4, 32, 18, 32, _q4_0),
-    "Q4_1": BlockType(INT4, 32, 20, 32, _q4_1, zero_point=-8),
+    "Q4_1": BlockType(INT4, 32, 20, 32, _q4_1, zero_point=-8, halves=(0, 2)),
     "Q5_0": BlockType(INT5, 32, 22, 32, _q5_0),
-    "Q5_1": BlockType(INT5, 32, 24, 32, _q5_1, zero_point=-16),
+    "Q5_1": BlockType(INT5, 32, 24, 32, _q5_1, zero_point=-16, halves=(0, 2)),
     "Q8_0": BlockType(INT8, 32, 34, 32, _q8_0),
-    "Q2_K": BlockType(INT2, 256, 84, 16, _q2_k, zero_point=-2),
-    "Q3_K": BlockType(INT3, 256, 110, 16, _q3_k),
-    "Q4_K": BlockType(INT4, 256, 144, 32, _q4_k, zero_point=-8),
-    "Q5_K": BlockType(INT5, 256, 176, 32, _q5_k, zero_point=-16),
-    "Q6_K": BlockType(INT6, 256, 210, 16, _q6_k),
+    "Q2_K": BlockType(INT2, 256, 84, 16, _q2_k, zero_point=-2, halves=(80, 82)),
+    "Q3_K": BlockType(INT3, 256, 110, 16, _q3_k, halves=(108,)),
+    "Q4_K": BlockType(INT4, 256, 144, 32, _q4_k, zero_point=-8, halves=(0, 2)),
+    "Q5_K": BlockType(INT5, 256, 176, 32, _q5_k, zero_point=-16, halves=(0, 2)),
+    "Q6_K": BlockType(INT6, 256, 210, 16, _q6_k, halves=(208,)),
     "IQ4_NL": BlockType(CODEBOOK4, 32, 18, 32, _iq4_nl),
     "IQ4_XS": BlockType(CODEBOOK4, 256, 136, 32, _iq4_xs),
 }

@@ -5,7 +5,7 @@ with an e4m3 scale for 16 columns and a float32 one for the tensor. Both scales 
 reciprocal of compressed-tensors' weight_global_scale, and input_scale of its input_global_scale.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,14 @@ from evalcard_engine.checkpoint.expected import (
     SCALARS,
     Part,
     check_parts,
-    finite,
     is_plain,
     listed_fault,
     names_in,
-    positive,
+    nan_codes,
+    not_finite,
+    not_positive,
     refuse,
+    refuse_values,
     unknown_settings,
 )
 from evalcard_engine.checkpoint.fp8 import fp8_weight
@@ -130,6 +132,7 @@ class ModelOpt:
             {leaf: f"{name}.{leaf}" for leaf in leaves},
             _ALGORITHMS[algorithm],
             lambda tensors: read_weight(name, algorithm, tensors),
+            check=lambda tensors: value_faults(name, algorithm, tensors),
         )
         return ModuleClaim(source, leaves, tuple(faults))
 
@@ -159,11 +162,12 @@ def _expected(algorithm: str, shape: tuple[int, int]) -> dict[str, Part]:
 
 def read_weight(name: str, algorithm: str, tensors: Mapping[str, torch.Tensor]) -> QuantizedWeight:
     """One module's weight, a dense layer's or an expert's; raises EngineError naming it for scales not finite."""
-    scales = finite(name, "weight_scale", tensors["weight_scale"])
-    words, acts = _ALGORITHMS[algorithm], _activations(name, algorithm, tensors)
+    refuse_values(value_faults(name, algorithm, tensors))
+    scales = tensors["weight_scale"]
+    words, acts = _ALGORITHMS[algorithm], _activations(algorithm, tensors)
     if "NVFP4" not in algorithm:
         return fp8_weight(tensors["weight"], scales.reshape(-1, 1), acts, words)
-    whole = finite(name, "weight_scale_2", tensors["weight_scale_2"]).reshape(())
+    whole = tensors["weight_scale_2"].reshape(())
     return QuantizedWeight(
         codes=tensors["weight"],
         element=FP4_E2M1,
@@ -175,12 +179,21 @@ def read_weight(name: str, algorithm: str, tensors: Mapping[str, torch.Tensor]) 
     )
 
 
-def _activations(name: str, algorithm: str, tensors: Mapping[str, torch.Tensor]) -> Activations | None:
+def value_faults(name: str, algorithm: str, tensors: Mapping[str, torch.Tensor]) -> Iterator[str]:
+    """What is wrong with the values; four-bit codes have no wrong ones."""
+    yield from not_finite(name, ("weight_scale", "weight_scale_2"), tensors)
+    if "NVFP4" not in algorithm:
+        yield from nan_codes(name, tensors["weight"])
+    if algorithm in ("FP8", "NVFP4"):
+        yield from not_positive(name, "input_scale", tensors["input_scale"])
+
+
+def _activations(algorithm: str, tensors: Mapping[str, torch.Tensor]) -> Activations | None:
     if algorithm == "W4A16_NVFP4":
         return None
     if algorithm == "FP8_PER_CHANNEL_PER_TOKEN":
         return Activations("fp8_e4m3", "token")
-    scale = positive(name, "input_scale", tensors["input_scale"])
+    scale = tensors["input_scale"].float().reshape(())
     if algorithm == "FP8":
         return Activations("fp8_e4m3", "tensor", None, scale)
     return Activations("fp4_e2m1", "group", _FP4_GROUP, 1 / scale)

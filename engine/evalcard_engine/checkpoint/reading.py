@@ -1,10 +1,12 @@
 """Reading tensors of a checkpoint from mapped files; whatever is to be kept must be copied."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
 
-from evalcard_engine.checkpoint.source import Checkpoint, Mapped, TensorFile
+from evalcard_engine.checkpoint.source import Checkpoint
+from evalcard_engine.checkpoint.tensor_files import Mapped, TensorFile
 
 
 class TensorReader:
@@ -12,6 +14,7 @@ class TensorReader:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._places = checkpoint.tensors
+        self._absent = checkpoint.absent or frozenset()
         self._opened: dict[Path, object] = {}
 
     def __getitem__(self, tensor: str) -> torch.Tensor:
@@ -27,11 +30,29 @@ class TensorReader:
         return found
 
     def __contains__(self, tensor: object) -> bool:
-        return tensor in self._places
+        return tensor in self._places or tensor in self._absent
+
+    def parts(self, tensors: Mapping[str, str]) -> Mapping[str, torch.Tensor]:
+        """{part: its name in the checkpoint} -> {part: its tensor}, each read when it is asked for."""
+        return _Parts(self, tensors)
 
     def num_bytes(self, tensor: str) -> int:
         """As stored."""
         return self._places[tensor].num_bytes
+
+
+class _Parts(Mapping[str, torch.Tensor]):
+    def __init__(self, reader: TensorReader, tensors: Mapping[str, str]) -> None:
+        self._reader, self._tensors = reader, tensors
+
+    def __getitem__(self, part: str) -> torch.Tensor:
+        return self._reader[self._tensors[part]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
 
 
 def read_raw(tensor: str, place: TensorFile) -> torch.Tensor:

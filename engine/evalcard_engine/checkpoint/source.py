@@ -1,54 +1,23 @@
 """Finding a checkpoint: a folder, a GGUF file or a Hub id becomes a Checkpoint whose files are known to be complete."""
 
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evalcard_engine.checkpoint.gguf_file import gguf_in, read_gguf
 from evalcard_engine.checkpoint.gguf_model import describe
-from evalcard_engine.errors import EngineError, ModelNotFound, UnsupportedModel
+from evalcard_engine.checkpoint.tensor_files import Mapped, TensorFile, read_files
+from evalcard_engine.errors import EngineError, ModelNotFound
 
 HUB_PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
 """What an evaluation needs of a Hub repository: weights, configs and the tokenizer's files."""
 
-DTYPE_BITS = {
-    "F64": 64, "F32": 32, "BF16": 16, "F16": 16, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "I64": 64, "I32": 32,
-    "I16": 16, "I8": 8, "U64": 64, "U32": 32, "U16": 16, "U8": 8, "BOOL": 8, "F4": 4, "C64": 64,
-}  # fmt: skip
-"""As safetensors spells dtypes."""
-
+ADVICE = "Fetch the model again, or compress it anew."
+"""What can be done about a checkpoint that is damaged or wrong."""
 EXPORTER_CONFIG = "hf_quant_config"
 """Where ModelOpt describes its quantization, beside config.json or instead of it."""
-
-OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx")
-
-
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """A tensor's place in a file that is not safetensors, and what is done to the bytes there."""
-
-    offset: int
-    """Bytes from the beginning of the file."""
-    heads: int = 0
-    """The rows of so many heads have their two halves interleaved and are put apart; 0 leaves rows as they are."""
-    shift: float = 0.0
-    """Added to unquantized values, which become float32."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorFile:
-    """Where a tensor lies, and what its header says."""
-
-    file: Path
-    dtype: str
-    """As safetensors spells it: F32, BF16, F16 ...; of a GGUF's blocks ggml's name of their type: Q4_K ..."""
-    shape: tuple[int, ...]
-    num_bytes: int
-    mapped: Mapped | None = None
-    """None in safetensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +31,40 @@ class Checkpoint:
     config: Mapping[str, Any]
     """config.json, or what a GGUF's metadata say in its words."""
     tensors: Mapping[str, TensorFile]
+    faults: tuple[str, ...] = ()
+    """What is wrong with its files; only `read_checkpoint` gives a checkpoint that has any."""
+    absent: frozenset[str] | None = frozenset()
+    """Tensors in files that are missing or damaged, by the index; None where no index names them."""
 
 
 def open_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
     """Find the model and read its headers; no weights.
 
     Raises ModelNotFound where there is nothing to open, UnsupportedModel for weights in other files than safetensors,
-    EngineError for a damaged or incomplete checkpoint.
+    EngineError listing all that is damaged or missing.
     """
+    checkpoint = read_checkpoint(model, revision)
+    if checkpoint.faults:
+        raise refused(model, checkpoint.faults)
+    return checkpoint
+
+
+def read_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
+    """Likewise, but files that are damaged or missing are told by the checkpoint's ``faults``."""
     path = locate(model, revision)
     if (gguf := gguf_in(path, model)) is not None:
         return _open_gguf(gguf, model)
     config = read_config(path, model)
-    tensors: dict[str, TensorFile] = {}
-    for file in weight_files(path, model):
-        for tensor, found in read_header(file).items():
-            if tensor in tensors:
-                raise EngineError(f"{model}: the tensor {tensor} is in {tensors[tensor].file.name} and in {file.name}.")
-            tensors[tensor] = found
-    if not tensors:
+    found = read_files(path, model)
+    if not found.tensors and not found.faults:
         raise EngineError(f"{model}: its *.safetensors hold no tensor. Fetch the model again.")
-    return Checkpoint(model, path, config, tensors)
+    return Checkpoint(model, path, config, found.tensors, found.faults, found.absent)
+
+
+def refused(model: str, faults: Sequence[str]) -> EngineError:
+    """The error that lists everything which keeps a checkpoint from being loaded."""
+    texts = [fault.removeprefix(f"{model}: ").rstrip(". ") for fault in dict.fromkeys(faults)]
+    return EngineError(f"{model} cannot be loaded as it is: {'; '.join(texts)}. {ADVICE}", texts, ADVICE)
 
 
 def _open_gguf(file: Path, model: str) -> Checkpoint:
@@ -158,63 +140,3 @@ def _read_object(file: Path, model: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise EngineError(f"{model}: {file.name} holds a {type(found).__name__}, not an object.")
     return found
-
-
-def weight_files(path: Path, model: str) -> list[Path]:
-    """The safetensors files of a folder, all of which exist, in name order."""
-    index = path / "model.safetensors.index.json"
-    if index.is_file():
-        names = sorted(set(_weight_map(index, model).values()))
-    else:
-        single = path / "model.safetensors"
-        names = [single.name] if single.is_file() else sorted(file.name for file in path.glob("*.safetensors"))
-    missing = [name for name in names if not (path / name).is_file()]
-    if missing:
-        raise EngineError(f"{model} is incomplete: {len(missing)} of {len(names)} files are missing: {_few(missing)}.")
-    if not names:
-        others = sorted(file.name for file in path.iterdir() if file.suffix in OTHER_WEIGHTS)
-        if others:
-            raise UnsupportedModel(
-                f"{model} holds its weights as {_few(others)}; this engine reads safetensors only. "
-                "Save the model with safetensors (save_pretrained does), or try --backend hf."
-            )
-        raise ModelNotFound(f"{model} holds a config.json but no *.safetensors.")
-    return [path / name for name in names]
-
-
-def _weight_map(index: Path, model: str) -> dict[str, str]:
-    try:
-        found = json.loads(index.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise EngineError(f"{model}: {index.name} cannot be read ({type(error).__name__}: {error}).") from error
-    names = found.get("weight_map") if isinstance(found, dict) else None
-    if not isinstance(names, dict) or not names or not all(isinstance(file, str) for file in names.values()):
-        raise EngineError(
-            f"{model}: {index.name} is malformed: its weight_map must name a file for each tensor. Fetch it again."
-        )
-    return names
-
-
-def read_header(file: Path) -> dict[str, TensorFile]:
-    """Names, dtypes and shapes of a safetensors file; raises EngineError for a damaged or cut-off one."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(file, framework="pt") as opened:
-            return {
-                name: TensorFile(file, part.get_dtype(), tuple(part.get_shape()), _num_bytes(part))
-                for name in opened.keys()  # noqa: SIM118 - not a dict
-                for part in (opened.get_slice(name),)
-            }
-    except (SafetensorError, OSError) as error:
-        raise EngineError(f"{file} cannot be read as safetensors ({error}). Fetch it again.") from error
-
-
-def _num_bytes(part: Any) -> int:
-    dtype, count = part.get_dtype(), math.prod(part.get_shape())
-    return count * DTYPE_BITS.get(dtype, 8) // 8
-
-
-def _few(names: list[str], limit: int = 5) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more

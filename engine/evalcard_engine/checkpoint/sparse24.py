@@ -10,12 +10,14 @@ from collections.abc import Mapping
 import torch
 
 from evalcard_engine.checkpoint.claims import Parts
-from evalcard_engine.checkpoint.source import TensorFile
-from evalcard_engine.errors import EngineError
+from evalcard_engine.checkpoint.expected import refuse_values
+from evalcard_engine.checkpoint.tensor_files import TensorFile
 
 SPARSE_PARTS = frozenset({"compressed", "bitmask", "shape"})
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 """Views through which a value of any dtype is moved without being changed."""
+_TWO_OF_FOUR = torch.tensor([(byte & 15).bit_count() == 2 == (byte >> 4).bit_count() for byte in range(256)])
+"""Of a mask's byte, whether either half has two bits."""
 
 
 def is_sparse(parts: Parts) -> bool:
@@ -46,19 +48,26 @@ def as_dense(name: str, shape: tuple[int, int], parts: Parts) -> tuple[dict[str,
     return rest, faults
 
 
+def value_faults(name: str, shape: tuple[int, int], tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    """What is wrong with the stated shape and with the mask."""
+    stated = tensors["shape"].flatten().tolist()
+    faults = [f"{name}: shape is {stated}, but the model's weight is {list(shape)}"] if stated != list(shape) else []
+    mask = tensors["bitmask"]
+    whole, rest = shape[1] // 8, shape[1] % 8
+    is_right = bool(_TWO_OF_FOUR[mask[:, :whole].long()].all())
+    is_right &= not rest or bool(_TWO_OF_FOUR[(mask[:, whole] & 0xF | 0x30).long()].all())
+    return faults if is_right else [*faults, f"{name}: its bitmask does not keep two of every four weights"]
+
+
 def expand(name: str, shape: tuple[int, int], tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """The dense weight [out, in] in the stored dtype, zeros where nothing was kept.
 
     Raises EngineError naming the layer where the mask is not two of every four or the shape is another.
     """
+    refuse_values(value_faults(name, shape, tensors))
     kept, mask = tensors["compressed"], tensors["bitmask"]
-    stated = tensors["shape"].flatten().tolist()
-    if stated != list(shape):
-        raise EngineError(f"{name}: shape is {stated}, but the model's weight is {list(shape)}.")
     bits = (mask[:, :, None] >> torch.arange(8, dtype=torch.uint8)) & 1
     chosen = bits.reshape(shape[0], -1)[:, : shape[1]].bool()
-    if not bool((chosen.view(-1, 4).sum(dim=1) == 2).all()):
-        raise EngineError(f"{name}: its bitmask does not keep two of every four weights. Fetch the model again.")
     raw = _INTEGERS[kept.dtype.itemsize]
     dense = torch.zeros(shape, dtype=raw)
     dense[chosen] = kept.contiguous().view(raw).flatten()

@@ -12,12 +12,19 @@ from typing import Any
 
 import torch
 
-from evalcard_engine.checkpoint.ao_weights import READERS, Stored, activations_of, expected_parts, scheme_words
+from evalcard_engine.checkpoint.ao_weights import (
+    READERS,
+    Stored,
+    activations_of,
+    expected_parts,
+    read_weight,
+    scheme_words,
+    value_faults,
+)
 from evalcard_engine.checkpoint.claims import ModuleClaim, Parts, Quantized
 from evalcard_engine.checkpoint.expected import check_parts, is_plain, listed_fault, names_in, refuse, unknown_settings
 from evalcard_engine.checkpoint.plain import plain_weight
 from evalcard_engine.checkpoint.source import Checkpoint
-from evalcard_engine.quant.weight import QuantizedWeight
 
 _KNOWN = {
     "quant_method", "quant_type", "quant_type_kwargs", "modules_to_not_convert", "include_input_output_embeddings",
@@ -66,6 +73,11 @@ def _names(metadata: Mapping[str, str], file: Path, faults: list[str]) -> list[s
         return []
 
 
+def _own(tensors: Mapping[str, torch.Tensor], leaves: frozenset[str]) -> dict[str, torch.Tensor]:
+    """Parts under torchao's own names."""
+    return {leaf.removeprefix(_PREFIX): tensors[leaf] for leaf in leaves}
+
+
 @dataclass(frozen=True, slots=True)
 class TorchAO:
     """One checkpoint's settings."""
@@ -97,12 +109,12 @@ class TorchAO:
         if not refused:
             faults += self._contradiction(name, quantizes_inputs=acts is not None)
         words = scheme_words(stored, acts)
-
-        def read(tensors: Mapping[str, torch.Tensor]) -> QuantizedWeight:
-            own = {leaf.removeprefix(_PREFIX): tensor for leaf, tensor in tensors.items()}
-            return READERS[kind](stored, acts, words, own)
-
-        source = Quantized({leaf: f"{name}.{leaf}" for leaf in leaves}, words, read)
+        source = Quantized(
+            {leaf: f"{name}.{leaf}" for leaf in leaves},
+            words,
+            lambda tensors: read_weight(stored, acts, words, _own(tensors, leaves)),
+            check=lambda tensors: value_faults(stored, _own(tensors, leaves)),
+        )
         return ModuleClaim(source, leaves, tuple(faults))
 
     def extras(self, name: str, parts: Parts) -> ModuleClaim:

@@ -11,7 +11,6 @@ from evalcard_engine.checkpoint.expected import Part, check_parts
 from evalcard_engine.checkpoint.plain import PLAIN_DTYPES, plain_weight
 from evalcard_engine.checkpoint.reading import read_raw
 from evalcard_engine.checkpoint.source import Checkpoint
-from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.weight import QuantizedWeight
 
 ZeroPoints = Literal["gptq", "gptq_v2"]
@@ -116,7 +115,8 @@ def unfit_keys(config: Mapping[str, Any], refused: Mapping[str, str], where: str
 
 def without_tensors(checkpoint: Checkpoint) -> list[str]:
     """A fault where the config promises packed weights and the files hold none."""
-    if any(tensor.endswith(".qweight") for tensor in checkpoint.tensors):
+    absent = checkpoint.absent
+    if absent is None or any(tensor.endswith(".qweight") for tensor in (*checkpoint.tensors, *absent)):
         return []
     return ["no tensor in its files is packed (none is called qweight)"]
 
@@ -130,6 +130,8 @@ class Layout:
     expected: Callable[[tuple[int, int], Layer], Mapping[str, Part]]
     """The parts of a weight [out, in] whose columns divide into groups."""
     read: Callable[[str, tuple[int, int], Layer, Mapping[str, torch.Tensor]], QuantizedWeight]
+    check: Callable[[str, tuple[int, int], Layer, Mapping[str, torch.Tensor]], Iterable[str]]
+    """What is wrong with the values of everything but the codes."""
     words: Callable[[Layer], str]
     """The scheme, as cards print it."""
 
@@ -159,6 +161,7 @@ class WordFormat:
             {leaf: f"{name}.{leaf}" for leaf in sorted(leaves)},
             self.layout.words(known),
             lambda tensors: self.layout.read(name, shape, known, tensors),
+            check=lambda tensors: self.layout.check(name, shape, known, tensors),
         )
         return ModuleClaim(source, leaves | (parts.keys() & {"weight"}), tuple(faults))
 
@@ -186,13 +189,14 @@ def turned(stored: torch.Tensor) -> torch.Tensor:
     return stored.t().clone(memory_format=torch.contiguous_format)
 
 
-def symmetric_zero_point(name: str, stored: torch.Tensor, allowed: tuple[int, ...], why: str) -> None:
-    """Check zero points that must all be one of ``allowed``; raises EngineError naming the layer and what is there."""
+def symmetric_faults(name: str, stored: torch.Tensor, allowed: tuple[int, ...], why: str) -> list[str]:
+    """A fault naming the layer and what is there, where zero points that must all be one of ``allowed`` are not."""
     values = stored.unique().tolist()
-    if len(values) != 1 or values[0] not in allowed:
-        few = f"{', '.join(map(str, values[:6]))}{' ...' if len(values) > 6 else ''}"
-        known = " or ".join(map(str, allowed))
-        raise EngineError(
-            f"{name}: {why}, so every stored zero point must be {known}, but the file holds {few}. "
-            "Correct the config, or compress the model anew."
-        )
+    if len(values) == 1 and values[0] in allowed:
+        return []
+    few = f"{', '.join(map(str, values[:6]))}{' ...' if len(values) > 6 else ''}"
+    known = " or ".join(map(str, allowed))
+    return [
+        f"{name}: {why}, so every stored zero point must be {known}, but the file holds {few}. Correct the config, or "
+        "compress the model anew"
+    ]

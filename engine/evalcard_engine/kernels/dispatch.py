@@ -9,6 +9,9 @@ import torch
 from evalcard_engine.quant.activations import round_activations
 from evalcard_engine.quant.weight import QuantizedWeight
 
+KERNELS_VERSION = "gpu1"
+"""Counts up when a change to the kernels may change a bit of an answer; part of every journal key made with them."""
+
 LEAST_CAPABILITY = 80
 """bfloat16 products and asynchronous copies begin here."""
 
@@ -33,6 +36,13 @@ def prepare(weight: QuantizedWeight) -> Prepared:
     if acts is not None and acts.per == "group":
         return Prepared(weight, None)
     return Prepared(*sort_columns(weight))
+
+
+def versions() -> str:
+    """What names the kernels' arithmetic in a journal key; Triton's version decides how they are compiled."""
+    import triton
+
+    return f"{KERNELS_VERSION} (triton {triton.__version__})"
 
 
 def serves(device: torch.device, dtype: torch.dtype) -> bool:

@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-from evalcard_engine.kernels.launch import Plan, has_fp8_product, is_interpreted, launch, plan
+from evalcard_engine.kernels.launch import Plan, has_fp8_product, launch_product, plan
 from evalcard_engine.kernels.operands import check_operands, loadable
 from evalcard_engine.kernels.rounding import decode_e4m3, product
 from evalcard_engine.kernels.split_k import store_tile, sum_parts, tile_of
@@ -144,7 +144,6 @@ def _start(
     into: torch.Tensor,
     chosen: Plan,
 ) -> None:
-    tile = chosen.tile
     arguments = {
         "x": x.view(torch.uint8),
         "codes": weight.codes.view(torch.uint8),
@@ -152,23 +151,13 @@ def _start(
         "column_scales": column_scales,
         "bias": bias,
         "out": into,
-        "num_rows": x.shape[0],
-        "out_features": weight.out_features,
-        "in_features": weight.in_features,
         "group_size": weight.group_size,
         "num_groups": weight.scales.shape[1],
-        "row_block": weight.row_block,
-        "split_len": chosen.split_len,
     }
     constants = {
         "IN_BLOCKS": _in_blocks(weight),
         "SPLITS": chosen.splits,
         "IS_FOLDED": chosen.is_folded,
         "HAS_PRODUCT": has_fp8_product(x.device),
-        "ROWS": tile.rows,
-        "COLUMNS": tile.columns,
-        "INNER": tile.inner,
-        "INTERPRETED": is_interpreted(),
     }
-    grid = chosen.grid(x.shape[0], weight.out_features)
-    launch(_fp8_kernel, grid, arguments, constants, warps=tile.warps, stages=tile.stages, fp_fusion=False)
+    launch_product(_fp8_kernel, chosen, chosen.num_parts, weight, arguments, constants)

@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-from evalcard_engine.kernels.launch import Plan, is_interpreted, launch, plan
+from evalcard_engine.kernels.launch import Plan, launch_product, plan
 from evalcard_engine.kernels.operands import check_operands, loadable
 from evalcard_engine.kernels.split_k import store_tile, sum_parts, sum_reference, tile_of
 from evalcard_engine.quant.weight import QuantizedWeight
@@ -109,7 +109,6 @@ def _start(
     into: torch.Tensor,
     chosen: Plan,
 ) -> None:
-    tile = chosen.tile
     arguments = {
         "x": x,
         "codes": weight.codes,
@@ -117,19 +116,6 @@ def _start(
         "column_scales": column_scales,
         "bias": bias,
         "out": into,
-        "num_rows": x.shape[0],
-        "out_features": weight.out_features,
-        "in_features": weight.in_features,
-        "row_block": weight.row_block,
-        "split_len": chosen.split_len,
     }
-    constants = {
-        "IS_PART": chosen.splits > 1,
-        "ROWS": tile.rows,
-        "COLUMNS": tile.columns,
-        "INNER": tile.inner,
-        "INTERPRETED": is_interpreted(),
-    }
-    tiles, _ = chosen.grid(x.shape[0], weight.out_features)
-    grid = (tiles, chosen.splits)
-    launch(_int8_kernel, grid, arguments, constants, warps=tile.warps, stages=tile.stages, fp_fusion=False)
+    constants = {"IS_PART": chosen.splits > 1}
+    launch_product(_int8_kernel, chosen, chosen.splits, weight, arguments, constants)

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import torch
 
+from evalcard_engine.quant.weight import QuantizedWeight
+
 Product = Literal["fp32", "fp16", "bf16", "int8", "fp8"]
 
 PRODUCTS: dict[int, dict[Product, str | None]] = {
@@ -157,3 +159,29 @@ def launch(
         return
     with torch.cuda.device(device):
         kernel[grid](**arguments, **constants, **options)
+
+
+def launch_product(
+    kernel: Any,
+    chosen: Plan,
+    num_parts: int,
+    weight: QuantizedWeight,
+    arguments: Mapping[str, Any],
+    constants: Mapping[str, Any],
+) -> None:
+    """Start a product by its plan, ``num_parts`` programs along the inner dimension.
+
+    ``arguments`` begin with x [rows, in]; what all products take of the shapes, the plan and the interpreter is added.
+    """
+    tile, num_rows = chosen.tile, arguments["x"].shape[0]
+    shared = {
+        "num_rows": num_rows,
+        "out_features": weight.out_features,
+        "in_features": weight.in_features,
+        "row_block": weight.row_block,
+        "split_len": chosen.split_len,
+    }
+    sizes = {"ROWS": tile.rows, "COLUMNS": tile.columns, "INNER": tile.inner, "INTERPRETED": is_interpreted()}
+    tiles, _ = chosen.grid(num_rows, weight.out_features)
+    launch(kernel, (tiles, num_parts), {**arguments, **shared}, {**constants, **sizes}, warps=tile.warps,
+           stages=tile.stages, fp_fusion=False)  # fmt: skip

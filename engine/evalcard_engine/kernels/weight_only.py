@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-from evalcard_engine.kernels.launch import Plan, is_interpreted, launch, plan
+from evalcard_engine.kernels.launch import Plan, launch_product, plan
 from evalcard_engine.kernels.operands import check_operands, grouping, loadable, regular
 from evalcard_engine.kernels.rounding import (
     decode_e2m1,
@@ -150,7 +150,6 @@ def _start(
     x: torch.Tensor, weight: QuantizedWeight, bias: torch.Tensor | None, into: torch.Tensor, chosen: Plan
 ) -> None:
     """Start `_weight_only_kernel`; the bias waits for the sum where there are parts."""
-    tile = chosen.tile
     arguments = {
         "x": x,
         "codes": weight.codes.view(torch.uint8),
@@ -161,28 +160,18 @@ def _start(
         "codebook": weight.codebook,
         "bias": bias,
         "out": into,
-        "num_rows": x.shape[0],
-        "out_features": weight.out_features,
-        "in_features": weight.in_features,
         "x_stride": x.stride(0),
         "code_width": weight.codes.shape[1],
         "group_size": weight.group_size,
         "num_groups": weight.scales.shape[1],
-        "row_block": weight.row_block,
-        "split_len": chosen.split_len,
     }
     constants = {
         "ELEMENT": _element(weight),
-        "GROUPING": grouping(weight, tile.inner),
+        "GROUPING": grouping(weight, chosen.tile.inner),
         "SPLITS": chosen.splits,
         "IS_FOLDED": chosen.is_folded,
-        "ROWS": tile.rows,
-        "COLUMNS": tile.columns,
-        "INNER": tile.inner,
-        "INTERPRETED": is_interpreted(),
     }
-    grid = chosen.grid(x.shape[0], weight.out_features)
-    launch(_weight_only_kernel, grid, arguments, constants, warps=tile.warps, stages=tile.stages, fp_fusion=False)
+    launch_product(_weight_only_kernel, chosen, chosen.num_parts, weight, arguments, constants)
 
 
 def _element(weight: QuantizedWeight) -> str:

@@ -40,18 +40,19 @@ class TooLong:
 class LongPrompts(UserError):
     """Prompts that are longer than the model reads; one message for all tasks."""
 
-    def __init__(self, faults: Sequence[TooLong]):
-        self.faults = tuple(faults)
-        super().__init__(f"{'; '.join(map(str, self.faults))}. Prompts are never cut. {_advice(self.faults)}")
+    def __init__(self, too_long: Sequence[TooLong]):
+        self.too_long = tuple(too_long)
+        said, advice = [str(one) for one in too_long], f"Prompts are never cut. {_advice(too_long)}"
+        super().__init__(f"{'; '.join(said)}. {advice}", said, advice)
 
     def without_shots(self) -> "LongPrompts":
         """The same, of prompts in which no worked example is left."""
-        return LongPrompts([replace(fault, is_bare=True) for fault in self.faults])
+        return LongPrompts([replace(one, is_bare=True) for one in self.too_long])
 
 
 def join_long(errors: Sequence[LongPrompts]) -> LongPrompts:
     """All prompts that do not fit in one error, so that one longer limit mends all."""
-    return LongPrompts([fault for error in errors for fault in error.faults])
+    return LongPrompts([one for error in errors for one in error.too_long])
 
 
 def _advice(faults: Sequence[TooLong]) -> str:

@@ -94,12 +94,22 @@ class Ran:
 
 
 @pytest.fixture
-def stored_llama(tmp_path: Path) -> Stored:
-    from transformers import LlamaConfig, LlamaForCausalLM
+def make_llama(tmp_path: Path) -> Callable[..., Stored]:
+    """A llama of SETTINGS, some of which are changed."""
 
-    torch.manual_seed(11)
-    model = LlamaForCausalLM(LlamaConfig(**SETTINGS, attn_implementation="eager")).eval()
-    return Stored(tmp_path, model, {name: tensor.clone() for name, tensor in model.state_dict().items()})
+    def make(**changes: Any) -> Stored:
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        torch.manual_seed(11)
+        model = LlamaForCausalLM(LlamaConfig(**{**SETTINGS, **changes}, attn_implementation="eager")).eval()
+        return Stored(tmp_path, model, {name: tensor.clone() for name, tensor in model.state_dict().items()})
+
+    return make
+
+
+@pytest.fixture
+def stored_llama(make_llama: Callable[..., Stored]) -> Stored:
+    return make_llama()
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from evalcard_engine.checkpoint.claims import Claims, Plain, Quantized, claim_all
+from evalcard_engine.checkpoint.claiming import claim_all
+from evalcard_engine.checkpoint.claims import Claims, Plain, Quantized
 from evalcard_engine.checkpoint.formats import format_of
 from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.source import open_checkpoint

@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from evalcard_engine.batch import Batch, Span
-from evalcard_engine.checkpoint.claims import Claims, Plain, Quantized, claim_all
+from evalcard_engine.checkpoint.claiming import claim_all
+from evalcard_engine.checkpoint.claims import Claims, Plain, Quantized
 from evalcard_engine.checkpoint.formats import format_of
 from evalcard_engine.checkpoint.packing import unpack_awq
 from evalcard_engine.checkpoint.reading import TensorReader

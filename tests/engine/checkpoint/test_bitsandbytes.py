@@ -11,7 +11,8 @@ import torch
 
 from evalcard_engine.checkpoint.bitsandbytes import BitsAndBytes, open_format
 from evalcard_engine.checkpoint.claims import ModuleClaim, Plain, Quantized
-from evalcard_engine.checkpoint.source import Checkpoint, TensorFile
+from evalcard_engine.checkpoint.source import Checkpoint
+from evalcard_engine.checkpoint.tensor_files import TensorFile
 from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.activations import round_activations
 from evalcard_engine.quant.linear import quantized_linear

@@ -303,6 +303,21 @@ def test_a_missing_shard_or_a_tensor_missing_in_one_is_named(stored_llama, run_f
     assert files[lost] in refusal(folder)
 
 
+def test_a_prefix_that_only_the_index_has_is_an_error_with_all_names(stored_llama) -> None:
+    """Case 79: names of another model's spelling in the index, the usual ones in the files."""
+    scheme = scheme_of("pack-quantized", W4A16)
+    compress(stored_llama, dict.fromkeys(stored_llama.linears, scheme))
+    folder = stored_llama.save(quantization(scheme))
+    index = {
+        name.replace("model.layers.1.mlp", "model.language_model.layers.1.mlp"): file
+        for name, file in in_shards(folder).items()
+    }
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    message = refusal(folder)
+    assert "does not name (9): model.layers.1.mlp.down_proj.weight_packed" in message
+    assert "names (9): model.language_model.layers.1.mlp.down_proj.weight_packed (model-0000" in message
+
+
 def test_what_config_and_tensors_disagree_on_is_a_fault(stored_llama) -> None:
     scheme = scheme_of("pack-quantized", W4A16, targets=["re:.*self_attn.*", "re:.*mlp.*"])
     modules = ["model.layers.0.mlp.gate_proj", "model.layers.0.self_attn.q_proj", "lm_head"]
@@ -339,7 +354,7 @@ def test_a_real_model_compressed_by_the_library(real_model: Path, tmp_path: Path
 
     from evalcard_engine.checkpoint.claims import Quantized
     from evalcard_engine.checkpoint.reading import TensorReader
-    from evalcard_engine.models import _plan
+    from evalcard_engine.planning import plan_model
 
     scheme = WEIGHTS_ONLY[name]
     compressor = BaseCompressor.get_value_from_registry(scheme.format)
@@ -356,7 +371,7 @@ def test_a_real_model_compressed_by_the_library(real_model: Path, tmp_path: Path
     save_file(tensors, tmp_path / "model.safetensors")
     config = json.loads((real_model / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": quantization(scheme)}))
-    plan = _plan(str(tmp_path), "float32", "cpu", None, None)
+    plan = plan_model(str(tmp_path), "float32", "cpu", None, None)
     reader = TensorReader(plan.checkpoint)
     quantized = {name: one for name, one in plan.claims.sources.items() if isinstance(one, Quantized)}
     assert set(quantized) == set(expected) and len(expected) > 50

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from evalcard_engine.checkpoint.claims import Claims, Quantized, claim_all
+from evalcard_engine.checkpoint.claiming import claim_all
+from evalcard_engine.checkpoint.claims import Claims, Quantized
 from evalcard_engine.checkpoint.compressed_tensors import read_format
 from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.source import open_checkpoint

@@ -256,6 +256,17 @@ def test_widths_that_only_small_groups_divide(read) -> None:
     assert torch.equal(found.dequantize().bfloat16(), decompressed(tensors, scheme))
 
 
+@pytest.mark.parametrize(("width", "group"), [(768, 512), (3420, 128)])
+def test_groups_that_do_not_divide_are_named_with_layer_shape_and_size(claim, width: int, group: int) -> None:
+    """Case 103; whatever lies in the files, as tools differ over a rest of a group."""
+    settings = {"num_bits": 4, "strategy": "group", "group_size": group}
+    groups = -(-width // group)
+    tensors = {"weight_packed": torch.zeros(4, -(-width // 8), dtype=torch.int32),
+               "weight_scale": torch.ones(4, groups), "weight_shape": torch.tensor([4, width])}  # fmt: skip
+    found, _ = claim(tensors, config_of(scheme_of("pack-quantized", settings)), (4, width))
+    assert found.faults == (f"m: {width} columns of [4, {width}] do not divide into groups of {group}",)
+
+
 def test_act_order_group_gives_each_column_its_own_group(read) -> None:
     """Columns of a group lie anywhere and weight_g_idx names their groups (versions up to 0.18)."""
     config = {

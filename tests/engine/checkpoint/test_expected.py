@@ -5,8 +5,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from evalcard_engine.checkpoint.expected import Part, check_parts, is_listed, is_plain, names_in, positive
-from evalcard_engine.checkpoint.source import TensorFile
+from evalcard_engine.checkpoint.expected import (
+    Part,
+    beyond_bits,
+    check_parts,
+    is_listed,
+    is_plain,
+    names_in,
+    nan_codes,
+    not_finite,
+    not_positive,
+    refuse_values,
+)
+from evalcard_engine.checkpoint.tensor_files import TensorFile
 from evalcard_engine.errors import EngineError
 
 
@@ -61,9 +72,45 @@ def test_plain_is_an_ordinary_weight_without_marks() -> None:
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
 def test_what_is_divided_by_is_positive(value: float) -> None:
-    assert positive("a", "input_scale", torch.tensor([0.5]).bfloat16()).shape == ()
-    with pytest.raises(EngineError, match="^a: input_scale is"):
-        positive("a", "input_scale", torch.tensor([value]))
+    assert not_positive("a", "input_scale", torch.tensor([0.5]).bfloat16()) == []
+    (fault,) = not_positive("a", "input_scale", torch.tensor([value]))
+    assert fault.startswith("a: input_scale is")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.int8])
+def test_every_tensor_with_a_value_that_is_no_number_is_named(dtype: torch.dtype) -> None:
+    good = torch.ones(2, 3, dtype=dtype)
+    tensors = {"scale": good.clone(), "zero": good, "other": torch.tensor([float("inf")])}
+    if dtype.is_floating_point:
+        tensors["scale"][1, 2] = float("nan")
+    found = list(not_finite("a", ("scale", "zero", "nowhere", "other"), tensors))
+    assert found == ["a: scale is not finite"] * dtype.is_floating_point + ["a: other is not finite"]
+
+
+def test_all_wrong_values_of_a_layer_are_raised_at_once() -> None:
+    refuse_values([])
+    with pytest.raises(EngineError, match="^a: x; a: y. Fetch the model again, or compress it anew.$") as caught:
+        refuse_values(iter(["a: x", "a: y"]))
+    assert caught.value.faults == ("a: x", "a: y")
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_codes_that_are_no_number(dtype: torch.dtype) -> None:
+    """Each of the 256 codes alone among good ones."""
+    for code in range(256):
+        codes = torch.zeros(2, 3, dtype=torch.uint8)
+        codes[1, 1] = code
+        is_number = bool(codes.view(dtype).float().isfinite().all())
+        assert nan_codes("a", codes.view(dtype)) == ([] if is_number else ["a: some of its weights are NaN"]), code
+
+
+@pytest.mark.parametrize("bits", [2, 4, 7])
+def test_integers_that_do_not_fit_their_bits(bits: int) -> None:
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    assert beyond_bits("a", torch.tensor([[low, 0, high]], dtype=torch.int8), bits) == []
+    for wrong in (low - 1, high + 1):
+        (fault,) = beyond_bits("a", torch.tensor([[0, wrong]], dtype=torch.int8), bits)
+        assert fault == f"a: its weights are no integers of {bits} bits ({min(wrong, 0)} to {max(wrong, 0)})"
 
 
 def test_lists_of_names() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from evalcard_engine.checkpoint.claims import ModuleClaim, Plain, Quantized
 from evalcard_engine.checkpoint.fp8 import open_format
-from evalcard_engine.checkpoint.source import TensorFile
+from evalcard_engine.checkpoint.tensor_files import TensorFile
 from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.weight import QuantizedWeight
 

@@ -12,7 +12,9 @@ import pytest
 import torch
 
 from evalcard_engine.batch import Batch, Span
-from evalcard_engine.checkpoint.claims import Quantized, claim_all
+from evalcard_engine.building import build, matrices, tied_parameters
+from evalcard_engine.checkpoint.claiming import claim_all
+from evalcard_engine.checkpoint.claims import Quantized
 from evalcard_engine.checkpoint.digest import weights_digest
 from evalcard_engine.checkpoint.formats import format_of
 from evalcard_engine.checkpoint.gguf_file import read_gguf
@@ -20,7 +22,6 @@ from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.source import open_checkpoint
 from evalcard_engine.errors import EngineError, ModelNotFound, UnsupportedModel
 from evalcard_engine.families import family_of
-from evalcard_engine.loading import build, matrices, tied_parameters
 from evalcard_engine.models import PreparedModel, identify, open_model
 from evalcard_engine.quant.scheme import parse_scheme
 

@@ -13,7 +13,8 @@ from evalcard_engine.checkpoint.claims import ModuleClaim, Quantized
 from evalcard_engine.checkpoint.digest import weights_digest
 from evalcard_engine.checkpoint.formats import format_of
 from evalcard_engine.checkpoint.modelopt import ModelOpt, open_format
-from evalcard_engine.checkpoint.source import TensorFile, open_checkpoint
+from evalcard_engine.checkpoint.source import open_checkpoint
+from evalcard_engine.checkpoint.tensor_files import TensorFile
 from evalcard_engine.errors import EngineError
 from evalcard_engine.families import FAMILIES
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from evalcard_engine.checkpoint.source import locate, open_checkpoint
+from evalcard_engine.checkpoint.source import locate, open_checkpoint, read_checkpoint
 from evalcard_engine.errors import EngineError, ModelNotFound, UnsupportedModel
 
 
@@ -39,6 +39,51 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
     write(tmp_path, {"model-1.safetensors": {"a": torch.ones(2)}})
     index(tmp_path, {"a": "model-1.safetensors", "b": "model-2.safetensors"})
     with pytest.raises(EngineError, match="model-2.safetensors"):
+        open_checkpoint(str(tmp_path))
+
+
+def test_whatever_is_wrong_with_the_files_comes_at_once(tmp_path: Path) -> None:
+    """One shard missing, one cut off, one empty, one a pointer; and an index that names neither all nor only theirs."""
+    shards = {f"model-{number}.safetensors": {f"t{number}": torch.ones(500)} for number in range(1, 7)}
+    write(tmp_path, {**shards, "model-7.safetensors": {"t7": torch.ones(2), "unnamed": torch.ones(2)}})
+    files = {f"t{number}": f"model-{number}.safetensors" for number in range(1, 8)}
+    index(tmp_path, {**files, "t5": "model-6.safetensors", "t6": "model-6.safetensors", "gone": "model-7.safetensors",
+                     "lost": "model-1.safetensors", "other": "model-5.safetensors"})  # fmt: skip
+    (tmp_path / "model-1.safetensors").unlink()
+    whole = (tmp_path / "model-2.safetensors").read_bytes()
+    (tmp_path / "model-2.safetensors").write_bytes(whole[:-3])
+    (tmp_path / "model-3.safetensors").write_bytes(b"")
+    (tmp_path / "model-4.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    found = read_checkpoint(str(tmp_path))
+    listed = "model.safetensors.index.json"
+    cut, empty, pointer = (f"model-{number}.safetensors cannot be read as safetensors" for number in (2, 3, 4))
+    assert found.faults == (
+        "1 of 7 files are missing: model-1.safetensors",
+        f"{cut} (it is cut off after {len(whole) - 3} of {len(whole)} bytes)",
+        f"{empty} (its 0 bytes end before its header does)",
+        f"{pointer} (it is a Git LFS pointer to the file, which `git lfs pull` fetches)",
+        f"tensors that {listed} does not name (1): unnamed",
+        f"tensors that are not in the file which {listed} names (2): gone (model-7.safetensors), "
+        "other (model-5.safetensors)",
+        f"tensors in another file than {listed} says (1): t5 in model-5.safetensors, not model-6.safetensors",
+    )
+    assert found.absent == {"t1", "t2", "t3", "t4", "lost"}
+    with pytest.raises(EngineError) as caught:
+        open_checkpoint(str(tmp_path))
+    assert caught.value.faults == found.faults
+
+
+def test_files_without_an_index_say_nothing_of_what_they_held(tmp_path: Path) -> None:
+    write(tmp_path, {"x.safetensors": {"a": torch.ones(9)}, "y.safetensors": {"b": torch.ones(9)}})
+    (tmp_path / "y.safetensors").write_bytes(b"")
+    found = read_checkpoint(str(tmp_path))
+    assert found.absent is None and list(found.tensors) == ["a"] and len(found.faults) == 1
+
+
+def test_a_header_that_is_longer_than_the_file(tmp_path: Path) -> None:
+    write(tmp_path, {})
+    (tmp_path / "model.safetensors").write_bytes((1 << 60).to_bytes(8, "little") + b"{" * 50)
+    with pytest.raises(EngineError, match="its 58 bytes end before its header does"):
         open_checkpoint(str(tmp_path))
 
 

@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from evalcard_engine.checkpoint.claims import ModuleClaim, Plain, Quantized
-from evalcard_engine.checkpoint.source import Checkpoint, read_header
+from evalcard_engine.checkpoint.source import Checkpoint
+from evalcard_engine.checkpoint.tensor_files import read_header
 from evalcard_engine.checkpoint.torchao import open_format
 from evalcard_engine.errors import EngineError
 
@@ -221,7 +222,7 @@ def test_files_without_metadata_are_refused(tmp_path: Path) -> None:
 def test_values_beyond_their_bits_and_scales_that_are_not_finite(tmp_path: Path) -> None:
     stored = quantized(intx(4, 32))
     stored.qdata[0, 0] = 9
-    with pytest.raises(EngineError, match="a: int4 values from -8 to 9"):
+    with pytest.raises(EngineError, match=r"a: its weights are no integers of 4 bits \(-8 to 9\)"):
         read(save(tmp_path, {"a.weight": stored}), (24, 64))
     stored.qdata[0, 0], stored.scale[1, 1] = 0, float("inf")
     with pytest.raises(EngineError, match="a: scale is not finite"):

@@ -1,5 +1,7 @@
 """Every kernel as its launcher starts it, compiled for four GPUs: no spills, tensor cores where the table says so."""
 
+import importlib
+import pkgutil
 import re
 import subprocess
 from collections.abc import Callable
@@ -14,6 +16,7 @@ triton = pytest.importorskip("triton", reason="kernels need Triton, which has no
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 
+import evalcard_engine.kernels  # noqa: E402
 from evalcard_engine.kernels import (  # noqa: E402
     fp8,
     int8,
@@ -39,6 +42,7 @@ POINTERS = {
     torch.int32: "*i32",
     torch.int64: "*i64",
 }
+FLOATS = [dtype for dtype in POINTERS if dtype.is_floating_point]
 TOKEN_INT8 = Activations("int8", "token")
 TOKEN_FP8 = Activations("fp8_e4m3", "token")
 BLOCK_FP8 = Activations("fp8_e4m3", "group", 128)
@@ -61,7 +65,7 @@ class Launches:
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
     recorder = Launches()
-    for module in (fp8, int8, quantize_rows, rms_norm, rotary_cache, silu_mul, split_k, weight_only):
+    for module in (launch, quantize_rows, rms_norm, rotary_cache, silu_mul, split_k):
         monkeypatch.setattr(module, "launch", recorder)
     return recorder
 
@@ -147,6 +151,18 @@ def start_small() -> None:
     split_k.sum_parts(torch.empty(4, 8, 4096, dtype=torch.int32), x, x[0], torch.empty(8), torch.empty(4096))
 
 
+def start_as_hooked(dtype: torch.dtype) -> None:
+    """What gpu_modules starts and `start_small` does not: norms of heads, gates of two linears, heads of 64, caches
+    of codes, which are written by way of pages of one token."""
+    x = torch.empty(8, 2048, dtype=dtype)
+    heads, weight = x.view(8, 32, 64), torch.empty(64, dtype=dtype)
+    rms_norm.rms_norm(heads.reshape(-1, 64), weight, 1e-6)
+    rms_norm.rms_norm(x, x[0], 1e-6, x, add_one=True)
+    silu_mul.silu_mul(x, x)
+    table, pages = torch.empty(8, 64, dtype=dtype), torch.empty(8, 32, 1, 64, dtype=dtype)
+    rotary_cache.rotary_cache(heads, heads, heads, table, table, torch.arange(8), pages, pages)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("rows", [1, 512])
 def test_weight_only(target: int, rows: int, launches: Launches, make_weight: Callable, tmp_path: Path) -> None:
@@ -184,10 +200,35 @@ def test_all_but_products(launches: Launches, tmp_path: Path) -> None:
         assert_instruction(assert_sound(made, 90, tmp_path), None)
 
 
+def test_no_kernel_is_left_out(launches: Launches, make_weight: Callable) -> None:
+    """Every kernel of the package is started by some test here, and so is compiled for every target."""
+    start_small()
+    start_weight_only(make_weight, 1, torch.bfloat16)
+    start_bytes(int8, make_weight, 512, TOKEN_INT8, 0)
+    start_bytes(fp8, make_weight, 512, TOKEN_FP8, 0)
+    kernels = {
+        value
+        for found in pkgutil.iter_modules(evalcard_engine.kernels.__path__)
+        for name, value in vars(importlib.import_module(f"evalcard_engine.kernels.{found.name}")).items()
+        if name.endswith("_kernel")
+    }
+    assert len(kernels) == 8 and kernels == {made.kernel for made in launches.made}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_what_models_start(dtype: torch.dtype, launches: Launches, tmp_path: Path) -> None:
+    start_as_hooked(dtype)
+    assert len(launches.made) == 4
+    for made in launches.made:
+        assert_instruction(assert_sound(made, 90, tmp_path), None)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [80, 89, 100])
 def test_all_but_products_elsewhere(target: int, launches: Launches, tmp_path: Path) -> None:
     start_small()
+    for dtype in FLOATS:
+        start_as_hooked(dtype)
     for made in launches.made:
         assert_instruction(assert_sound(made, target, tmp_path), None)
 

@@ -11,11 +11,15 @@ import pytest
 SCRIPT = Path(__file__).parents[3] / "engine" / "benchmarks" / "gpu_check.py"
 
 
+def rehearse(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), "--rehearse", *map(str, arguments)]
+    return subprocess.run(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+
+
 @pytest.mark.usefixtures("working_interpreter")
 def test_a_rehearsal_runs_every_case(tmp_path: Path) -> None:
     table = tmp_path / "rows.csv"
-    command = [sys.executable, str(SCRIPT), "--part", "kernels", "--rehearse", "--csv", str(table)]
-    done = subprocess.run(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+    done = rehearse("--part", "kernels", "--csv", table)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = list(csv.DictReader(table.open()))
     kinds = {row["kernel"] for row in rows}
@@ -33,3 +37,23 @@ def test_a_rehearsal_runs_every_case(tmp_path: Path) -> None:
     } < kinds
     assert f"{len(rows)} cases, every one right" in done.stdout
     assert all(float(row["error"]) <= float(row["allowed"]) and float(row["ms"]) > 0 for row in rows)
+
+
+@pytest.mark.usefixtures("working_interpreter")
+def test_a_rehearsal_holds_models_against_the_cpu(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    done = rehearse("--part", "model", "--schemes", "plain,w4a16-g32,w8a8", "--csv", table)
+    assert done.returncode == 0 and "3 cases, every one right" in done.stdout, done.stdout + done.stderr
+    rows = {row["scheme"]: row for row in csv.DictReader(table.open())}
+    assert list(rows) == ["plain", "w4a16-g32", "w8a8"] and rows["w8a8"]["linears"].startswith("packed")
+    held = [int(row["linear_bytes"]) for row in rows.values()]
+    assert held[1] < held[2] < held[0]
+    assert all(float(row["error"]) <= float(row["allowed"]) for row in rows.values())
+    assert all(float(row["prefill_tokens_s"]) > 0 and float(row["decode_tokens_s"]) > 0 for row in rows.values())
+
+
+def test_a_file_with_other_columns_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text("date,what\n")
+    done = rehearse("--part", "kernels", "--csv", table)
+    assert done.returncode != 0 and "other columns" in done.stderr and table.read_text() == "date,what\n"

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -67,3 +68,18 @@ def test_the_cpu_has_no_kernels() -> None:
     from evalcard_engine.kernels.dispatch import serves
 
     assert not serves(torch.device("cpu"), torch.float32)
+
+
+def test_the_manual_has_the_table_of_products() -> None:
+    lines = (Path(__file__).parents[3] / "docs" / "engine.md").read_text(encoding="utf-8").splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("| product of |"))
+    head, _, *rows = (
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines[begin : begin + 2 + len(PRODUCTS[90])]
+    )
+    assert [int(name.removeprefix("sm_")) for name in head[1:]] == sorted(PRODUCTS)
+    assert {row[0] for row in rows} == set(PRODUCTS[90])
+    for product, *cells in rows:
+        for target, cell in zip(sorted(PRODUCTS), cells, strict=True):
+            there = PRODUCTS[target]
+            expected = (there[product] or "no tensor cores") if product in there else "widened to fp16"
+            assert cell == expected, (product, target)

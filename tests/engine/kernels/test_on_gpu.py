@@ -2,15 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 pytest.importorskip("triton", reason="kernels need Triton, which has no build for this platform")
 
+from evalcard_engine.batch import Batch, Span  # noqa: E402
 from evalcard_engine.kernels import dispatch, fp8, int8  # noqa: E402
 from evalcard_engine.kernels.quantize_rows import quantize_rows, quantize_rows_reference  # noqa: E402
+from evalcard_engine.models import PreparedModel, open_model  # noqa: E402
 from evalcard_engine.quant.activations import round_activations  # noqa: E402
+from evalcard_engine.quant.kernel_linear import KernelLinear  # noqa: E402
+from evalcard_engine.quant.scheme import parse_scheme  # noqa: E402
 from evalcard_engine.quant.weight import Activations  # noqa: E402
 
 pytestmark = [
@@ -82,3 +87,40 @@ def test_integers_and_roundings_are_those_of_the_cpu(make_weight: Callable, make
     codes, scales = quantize_rows(x.cuda(), token)
     found = int8.int8(codes, scales, replace(weight.to("cuda")), None, torch.float32)
     assert torch.equal(found.cpu(), int8.int8_reference(codes.cpu(), scales.cpu(), weight, None))
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(vocab_size=61, hidden_size=128, intermediate_size=352, num_hidden_layers=2,
+                         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+                         initializer_range=0.1, attention_bias=True)  # fmt: skip
+    folder = tmp_path_factory.mktemp("llama")
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def model_logits(model: PreparedModel) -> torch.Tensor:
+    """Of two prompts in one step: float32 [tokens, vocab] on the CPU."""
+    device = model.info.device
+    ids = torch.arange(3, 39, device=device)
+    places = torch.cat((torch.arange(31), torch.arange(5))).to(device)
+    slots = torch.cat((torch.arange(31), torch.arange(32, 37))).to(device)
+    spans = (Span(0, 31, 0, (0, 1)), Span(31, 5, 0, (2,)))
+    batch = Batch(ids, places, slots, torch.arange(36, device=device), spans, 16)
+    return model.forward(batch, model.make_pool(3, 16)).cpu()
+
+
+@pytest.mark.parametrize("scheme", [None, "w4a16-g32", "w4a16_asym-g32", "nf4", "nvfp4a16", "mxfp4a16", "w8a8", "fp8"])
+def test_a_model_gives_the_logits_of_the_cpu(scheme: str | None, llama: Path) -> None:
+    parsed = parse_scheme(scheme) if scheme else None
+    models = [open_model(str(llama), dtype="float32", device=device, scheme=parsed) for device in ("cpu", "cuda")]
+    assert any(isinstance(part, KernelLinear) for part in models[1]._module.modules()) == (scheme is not None)
+    assert f"kernels {dispatch.versions()} for norms, gates, rotary" in models[1].numerics
+    expected, found = map(model_logits, models)
+    # Where inputs are rounded, sums in another order decide now and then which way.
+    is_rounded = parsed is not None and parsed.activations is not None
+    allowed = 0.02 if is_rounded else 1e-4
+    assert float((found - expected).abs().max()) <= allowed * float(expected.abs().max())

@@ -182,6 +182,25 @@ def test_a_real_engine(tiny_model: Path, scheme: str | None, monkeypatch: pytest
     assert embedded._resolved(spec) == ("cpu", "float32")
 
 
+@pytest.mark.parametrize(
+    ("weights", "said"), [("packed", "packed (as asked)"), ("auto", "expanded (faster on this CPU)")]
+)
+def test_how_linears_are_held_is_said_when_they_are_loaded(tiny_model: Path, weights: str, said: str):
+    from evalcard.progress import Silent
+    from evalcard.spec import make_spec
+
+    lines: list[str] = []
+    progress = Silent()
+    progress.say = lines.append
+    given = {"tasks": "t", "device": "cpu", "dtype": "float32", "weights": weights}
+    spec = make_spec(given | {"baseline": str(tiny_model), "compressed": [f"{tiny_model}:w4a16"]})
+    backends = [EmbeddedBackend(spec, model, progress) for model in spec.models]
+    found = [answered(backend, [score_item(0, 3)])[0] for backend in backends]
+    assert all(choice.logprob is not None for one in found for choice in one.choices)
+    (line,) = lines
+    assert line.startswith(f"{spec.compressed[0].label}: compressed linears {said}, ") and line.endswith("in memory")
+
+
 def test_a_real_layer_that_overflows_is_named_in_the_journal(tiny_model: Path, toy_spec: Callable, tmp_path: Path):
     """A weight of 1e38 is finite, and what it makes of activations is not: the sample names the layer."""
     import shutil

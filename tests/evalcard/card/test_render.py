@@ -71,7 +71,7 @@ def test_several_compressed_models(make_case, tmp_path):
     run, comparison = make_case(2)
     judged = with_verdict(comparison, judge(comparison, GateSpec()))
     paths, text = written(tmp_path, (run, judged))
-    assert len(paths) == 5
+    assert len(paths) == 6 and "figures/frontier.png" in paths
     for link in re.findall(r"\]\((models/[^)]+)\)", text):
         assert (tmp_path / "run" / link).is_file()
     check_golden("index.md", text)
@@ -81,6 +81,13 @@ def test_a_baseline_alone(make_case, tmp_path):
     paths, text = written(tmp_path, make_case(0))
     assert paths == ["README.md"]
     check_golden("index-baseline.md", text)
+
+
+def test_an_index_without_sizes_has_no_figure(make_case, tmp_path):
+    run, comparison = make_case(2)
+    models = [model.model_copy(update={"weight_bytes": None}) for model in run.models]
+    paths, text = written(tmp_path, (run.model_copy(update={"models": models}), comparison))
+    assert "figures/frontier.png" not in paths and "![" not in text
 
 
 def test_a_run_without_results(make_case, tmp_path):

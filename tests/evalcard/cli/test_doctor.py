@@ -3,11 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from evalcard.backends.inspect import Difference, KindRow
+from evalcard.cli.doctor import _compared, _table
 from evalcard.cli.main import invoke
 from evalcard.modelspec import ModelSpec
 from evalcard.progress import Silent
@@ -34,9 +37,11 @@ def test_layers_by_kind(compressed: Callable[..., Path], capsys: pytest.CaptureF
     folder = compressed("w8a8", "re:.*layers.1.*down_proj")
     assert invoke(["doctor", str(folder)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{folder}: llama, compressed-tensors, compressed"
-    assert lines[1].endswith("bits per weight of the decoder's linears, scales included")
-    table = {line.split("  ")[0]: line.split() for line in lines[3:] if line and not line.startswith(" ")}
+    summary = " ".join(line.strip() for line in lines[: lines.index("")])
+    assert summary.startswith(f"{folder}: llama, compressed-tensors, compressed ")
+    assert summary.endswith("bits per weight of the decoder's linears, scales included")
+    body = lines[lines.index("") + 1 :]
+    table = {line.split("  ")[0]: line.split() for line in body if line and not line.startswith(" ")}
     assert table["q_proj"][1:6] == ["2", "w8a8", "(int8,", "per", "channel)"]
     assert table["q_proj"][-1] == "8.50"  # a float32 scale for 64 weights
     assert "int8 per token, dynamic" in next(line for line in lines if line.startswith("q_proj"))
@@ -118,3 +123,36 @@ def test_what_cannot_be_looked_into(
 ):
     assert invoke(["doctor", *(one.replace("MODEL", str(tiny_model)) for one in arguments)]) == 2
     assert message in capsys.readouterr().err
+
+
+def long_row(**changes: Any) -> KindRow:
+    facts = {"kind": "q_proj_of_a_rather_long_name", "count": 1, "of": 64, "is_compressed": True,
+             "stored": "nvfp4 (fp4_e2m1, groups of 16, fp8_e4m3 scales, one more scale of the whole tensor)",
+             "inputs": "fp4_e2m1 in groups of 16, static, scales are powers of two", "bits_per_weight": 4.5,
+             "names": ("model.language_model.layers.0.block_sparse_mixture.experts.12.gate_up_project",)}  # fmt: skip
+    return KindRow(**{**facts, **changes})
+
+
+def test_tables_fit_80_columns_and_lose_nothing():
+    lines = list(_table([long_row(), long_row(kind="k_proj", count=64)]))
+    assert max(map(len, lines)) <= 80
+    column = slice(lines[0].index("Stored"), lines[0].index("Inputs"))
+    stored = " ".join(line[column].strip() for line in lines[1:] if not line.startswith("    model")).split()
+    assert " ".join(stored).count("scale of the whole tensor)") == 2
+    named = "".join(line.strip() for line in lines if line.startswith("    "))
+    assert long_row().names[0] in named
+    assert [line.split()[-1] for line in lines if line.endswith("4.50")] == ["4.50"] * 2
+
+
+def test_a_table_that_fits_is_not_wrapped():
+    row = long_row(kind="q_proj", stored="w8a8 (int8, per channel)", inputs="int8 per token, dynamic", count=64)
+    assert len(list(_table([row]))) == 2
+
+
+def test_long_layer_names_of_the_comparison_wrap_at_their_parts():
+    name = long_row().names[0]
+    lines = list(_compared([Difference(name, (8, 8), None, 4, 0.05, 0.25, 1.0, 0.05)], "/somewhere/" + "x" * 30))
+    assert max(map(len, lines)) <= 80
+    at = next(n for n, line in enumerate(lines) if line.startswith("Layer")) + 1
+    assert lines[at].split()[1:] == ["0.0500", "0.250"] and lines[at].split()[0][-1] in "._"
+    assert name == lines[at].split()[0] + lines[at + 1]

@@ -48,6 +48,13 @@ def test_flags_of_the_gate_reach_the_spec(monkeypatch: pytest.MonkeyPatch):
     assert (plain.gate_file, plain.min_recovery, plain.confidence, plain.sequential) == (None, None, None, False)
 
 
+def test_the_form_of_weights_reaches_the_spec(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    assert spec_of(monkeypatch, "--weights", "packed").weights == "packed"
+    assert spec_of(monkeypatch).weights == "auto"
+    assert invoke(["run", "--weights", "tiny"]) == 2
+    assert "'tiny' is not one of 'auto', 'packed', 'expanded'" in capsys.readouterr().err
+
+
 def test_a_limit_of_0_was_given(monkeypatch: pytest.MonkeyPatch):
     assert spec_of(monkeypatch, "--min-recovery", "0").min_recovery == 0
 

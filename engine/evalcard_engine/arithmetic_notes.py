@@ -1,0 +1,27 @@
+"""What the numerics string says of quantized linears and of kernels: other arithmetic gives other answers."""
+
+from evalcard_engine.checkpoint.claims import Claims
+from evalcard_engine.kernels import dispatch
+from evalcard_engine.quant.linear import LINEARS_VERSION
+from evalcard_engine.quant.scheme import Scheme
+
+
+def linear_notes(scheme: Scheme | None, claims: Claims, kernels: bool) -> tuple[str, ...]:
+    """How quantized linears are computed: by a scheme on the fly, or as a compressed checkpoint says."""
+    if scheme is not None and scheme.changes_weights:
+        if kernels and _makes_codes(scheme):
+            return (f"{scheme.name} by kernels",)
+        return (f"{scheme.name} as {'int8 product' if scheme.activations == 'int8' else 'dequantized'}",)
+    return (f"quantized linears {LINEARS_VERSION}",) if claims.schemes and not kernels else ()
+
+
+def kernel_notes(hooked: tuple[str, ...], scheme: Scheme | None, claims: Claims) -> str:
+    """Which Triton kernels compute what, ``hooked`` being gpu_modules' words; empty where none does. What is not named
+    is torch's: attention, the embedding, every linear without codes."""
+    linears = ("quantized linears in exact tiles",) if claims.schemes or _makes_codes(scheme) else ()
+    return f"{dispatch.versions()} for {', '.join((*hooked, *linears))}" if hooked or linears else ""
+
+
+def _makes_codes(scheme: Scheme | None) -> bool:
+    """2:4 sparsity alone leaves plain weights."""
+    return scheme is not None and bool(scheme.element or scheme.head_bits)

@@ -1,0 +1,118 @@
+"""transformers' config and its module without weights, from config.json or a GGUF file's metadata."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from evalcard_engine.activations import ExactActivation
+from evalcard_engine.attention.hook import ATTENTION_NAME, register
+from evalcard_engine.checkpoint.source import Checkpoint
+from evalcard_engine.errors import EngineError
+from evalcard_engine.families import check_rope
+
+
+def build(checkpoint: Checkpoint, dtype: torch.dtype, device: str) -> tuple[Any, nn.Module]:
+    """transformers' config of the text model and its module without weights: hundredths of a second.
+
+    Raises EngineError for whatever in config.json no model can be built from.
+    """
+    from transformers import AutoConfig
+
+    with _config_faults(checkpoint.name):
+        # A GGUF file has no config.json; its checkpoint's config is made from its metadata.
+        is_file = checkpoint.path.is_file()
+        found = AutoConfig.for_model(**checkpoint.config) if is_file else AutoConfig.from_pretrained(checkpoint.path)
+        config = found.get_text_config()
+        check_rope(config, checkpoint.name)
+        _check_sizes(config, checkpoint.name)
+        return config, empty_module(config, dtype, device)
+
+
+@contextmanager
+def _config_faults(model: str) -> Iterator[None]:
+    """Whatever transformers makes of a wrong value, be it KeyError or ZeroDivisionError, is a fault of config.json."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except Exception as error:
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        raise EngineError(
+            f"{model}: no model can be built from its config.json ({cause}). Correct that value, or "
+            "fetch the model again."
+        ) from error
+
+
+def _check_sizes(config: Any, model: str) -> None:
+    """What transformers builds without complaint and no forward pass survives."""
+    for name in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "max_position_embeddings"):
+        value = getattr(config, name)
+        if not isinstance(value, int) or value < 1:
+            raise EngineError(f"{model}: {name} in config.json is {value!r}; it must be a whole number from 1.")
+    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+    if heads % kv_heads:
+        raise EngineError(
+            f"{model}: num_attention_heads in config.json is {heads} and num_key_value_heads is {kv_heads}, which must "
+            "divide it. Correct them, or fetch the model again."
+        )
+    if head_size(config) % 2:
+        raise EngineError(f"{model}: config.json gives a head size of {head_size(config)}; it must be even.")
+
+
+def head_size(config: Any) -> int:
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
+def empty_module(config: Any, dtype: torch.dtype, device: str) -> nn.Module:
+    """transformers' own causal language model: parameters on meta, computed buffers on ``device``.
+
+    On the CPU its activations are ours; raises UnsupportedModel for one that has no exact form.
+    """
+    from transformers import AutoModelForCausalLM
+
+    register()
+    with torch.device("meta"):
+        module = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=ATTENTION_NAME)
+    for owner in module.modules():
+        buffers = dict(owner.named_buffers(recurse=False))
+        for name, buffer in buffers.items():
+            owner._buffers[name] = torch.empty_like(buffer, device=device)
+        if buffers:
+            # transformers computes a module's buffers here; its parameters are on meta, where drawing them is free.
+            module._init_weights(owner)
+    if device == "cpu":
+        _replace_activations(module)
+    return module.eval().requires_grad_(False)
+
+
+def decoder_layers(module: nn.Module) -> list[Any]:
+    """The layers of any causal language model in transformers' usual shape: model.layers."""
+    layers = module.get_submodule("model.layers")
+    assert isinstance(layers, nn.ModuleList), type(layers)
+    return list(layers)
+
+
+def tied_parameters(module: nn.Module) -> dict[str, str]:
+    """{parameter: the one it shares its values with}, as transformers knows them."""
+    tied = module.all_tied_weights_keys
+    assert isinstance(tied, dict), type(tied)
+    return tied
+
+
+def matrices(module: nn.Module) -> dict[str, tuple[int, int]]:
+    """[out, in] of every module whose weight a format may store in its own way: linears and embeddings."""
+    kinds = (nn.Linear, nn.Embedding)
+    return {
+        name: (owner.weight.shape[0], owner.weight.shape[1])
+        for name, owner in module.named_modules()
+        if isinstance(owner, kinds)
+    }
+
+
+def _replace_activations(module: nn.Module) -> None:
+    for layer in decoder_layers(module):
+        config = layer.mlp.config
+        layer.mlp.act_fn = ExactActivation(getattr(config, "hidden_activation", None) or config.hidden_act)

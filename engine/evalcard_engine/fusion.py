@@ -1,0 +1,83 @@
+"""What the CPU does in one go where transformers' modules take several steps, without changing a bit.
+
+Linears of one input that quantize it share its codes, and an MLP runs in blocks of rows, so that what lies between its
+linears stays near the processor. Modules stay transformers' own, with their names.
+"""
+
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import nn
+
+from evalcard_engine.quant.int8_linear import Int8Linear, TokenCodes, quantize_rows
+from evalcard_engine.quant.linear import ExactLinear
+from evalcard_engine.quant.workspace import Workspace
+
+SHARED_INPUTS = (
+    ("self_attn", ("q_proj", "k_proj", "v_proj")),
+    ("self_attn", ("o_proj",)),
+    ("mlp", ("gate_proj", "up_proj")),
+    ("mlp", ("down_proj",)),
+)
+"""Linears that every family here calls one after the other with the same tensor."""
+
+MLP = ("gate_proj", "up_proj", "down_proj")
+
+BLOCK_ROWS = 512
+"""Of an MLP: enough for the full speed of its products, few enough that what lies between them stays in the cache."""
+
+BLOCKED = (ExactLinear, Int8Linear)
+"""Linears as fast in blocks as in one piece; one that unpacks its weight anew for every product is not among them."""
+
+
+def fuse(module: nn.Module) -> None:
+    """Prepare the layers of a causal language model on the CPU, once their weights are filled in."""
+    workspace = Workspace()
+    for layer in module.get_submodule("model.layers").children():
+        for owner, names in SHARED_INPUTS:
+            _share_codes([layer.get_submodule(f"{owner}.{name}") for name in names], workspace)
+        mlp: Any = layer.get_submodule("mlp")
+        if all(isinstance(mlp.get_submodule(name), BLOCKED) for name in MLP):
+            mlp.workspace = workspace
+            # Of the object, not of its class, which another engine in the process may use otherwise.
+            vars(mlp)["forward"] = MethodType(_mlp, mlp)
+
+
+def _share_codes(linears: list[nn.Module], workspace: Workspace) -> None:
+    """Let the integer linears among them quantize their input once."""
+    integer = [linear for linear in linears if isinstance(linear, Int8Linear)]
+    tokens = TokenCodes(len(integer))
+    for linear in integer:
+        linear.share(tokens, workspace)
+
+
+def _mlp(self: Any, x: torch.Tensor) -> torch.Tensor:
+    """An MLP of x [..., hidden]: down(act(gate(x)) * up(x)), block by block."""
+    linears = [getattr(self, name) for name in MLP]
+    if any(linear._forward_hooks for linear in linears):  # somebody watches the linears one by one
+        return type(self).forward(self, x)
+    rows = x.reshape(-1, x.shape[-1])
+    is_integer = x.dtype == torch.float32 and all(isinstance(linear, Int8Linear) for linear in linears)
+    return (_integer_blocks if is_integer else _blocks)(self, rows).view(x.shape)
+
+
+def _blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(rows)
+    for block, into in zip(rows.split(BLOCK_ROWS), out.split(BLOCK_ROWS), strict=True):
+        gate, up = mlp.gate_proj(block), mlp.up_proj(block)
+        spare = mlp.workspace.take("product", *gate.shape, torch.float32)
+        into.copy_(mlp.down_proj(mlp.act_fn.gate(gate, up, spare)))
+    return out
+
+
+def _integer_blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
+    """With integer linears rows are quantized once, and nothing between the linears is newly allocated."""
+    out, (codes, scales) = torch.empty_like(rows), quantize_rows(rows)
+    width, workspace = mlp.down_proj.columns.shape[0], mlp.workspace
+    for part, scale, into in zip(*(each.split(BLOCK_ROWS) for each in (codes, scales, out)), strict=True):
+        gate, up, spare = (workspace.take(name, len(part), width, torch.float32) for name in ("gate", "up", "product"))
+        mlp.gate_proj.scaled(part, scale, gate)
+        mlp.up_proj.scaled(part, scale, up)
+        mlp.down_proj.scaled(*quantize_rows(mlp.act_fn.gate(gate, up, spare)), into)
+    return out

@@ -1,0 +1,141 @@
+"""What a transformers layer does between its linears, by kernels: norms, gates, rotary embedding and cache writes.
+
+Modules stay transformers' own, with their weights and names; only their ``forward`` is replaced, so whatever walks over
+a model (filling it, watching it for values that are not finite) finds what it knows. Each stands for the code of
+transformers' module of the same families, which tests hold it against.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import nn
+
+from evalcard_engine.attention.hook import STEP_ARGUMENT, Step, attend
+from evalcard_engine.families import Family
+
+NORM_ADDS_ONE = {
+    "llama": False, "mistral": False, "qwen2": False, "qwen3": False, "gemma3": True, "gemma3_text": True,
+}  # fmt: skip
+"""By model type: whether norms store their weight less one. A family that is not here keeps torch's modules."""
+
+
+def hook_modules(module: nn.Module, family: Family) -> tuple[str, ...]:
+    """Let kernels compute what they can of a causal language model, before or after its weights are filled in.
+
+    Returns what they compute, in words: ``norms``, ``gates``, ``rotary and cache writes``; nothing for a family
+    without an entry in NORM_ADDS_ONE.
+    """
+    adds_one = NORM_ADDS_ONE.get(family.model_type)
+    if adds_one is None:
+        return ()
+    for norm in module.modules():
+        if type(norm).__name__.endswith("RMSNorm"):
+            _replace(norm, partial(_norm, adds_one=adds_one))
+    has_gates = False
+    layers = module.get_submodule("model.layers")
+    for layer in layers.children():
+        attention, mlp = layer.get_submodule("self_attn"), layer.get_submodule("mlp")
+        _replace(attention, partial(_attention, window=family.window(attention)))
+        _replace(layer, _four_norms if hasattr(layer, "pre_feedforward_layernorm") else _two_norms)
+        if _is_silu(mlp):
+            _replace(mlp, _gated)
+            has_gates = True
+    return "norms", *(("gates",) if has_gates else ()), "rotary and cache writes"
+
+
+def _replace(module: nn.Module, forward: Callable[..., Any]) -> None:
+    # Of the object, not of its class: another engine in the process may run the same class on the CPU.
+    vars(module)["forward"] = MethodType(forward, module)
+
+
+def _is_silu(mlp: nn.Module) -> bool:
+    config: Any = mlp.config
+    return (getattr(config, "hidden_activation", None) or config.hidden_act) in ("silu", "swish")
+
+
+def _norm(
+    self: Any, x: torch.Tensor, residual: torch.Tensor | None = None, *, adds_one: bool
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """x [..., width] -> its norm; with a residual of its shape (the norm of x + residual, x + residual)."""
+    from evalcard_engine.kernels.rms_norm import rms_norm
+
+    eps = self.eps if adds_one else self.variance_epsilon
+    width = x.shape[-1]
+    added = None if residual is None else residual.reshape(-1, width)
+    out, total = rms_norm(x.reshape(-1, width), self.weight, eps, added, add_one=adds_one)
+    return out.view(x.shape) if residual is None else (out.view(x.shape), total.view(x.shape))
+
+
+def _gated(self: Any, x: torch.Tensor) -> torch.Tensor:
+    """An MLP of x [..., hidden]: down(silu(gate(x)) * up(x))."""
+    from evalcard_engine.kernels.silu_mul import silu_mul
+
+    gate, up = self.gate_proj(x), self.up_proj(x)
+    width = gate.shape[-1]
+    return self.down_proj(silu_mul(gate.reshape(-1, width), up.reshape(-1, width)).view(gate.shape))
+
+
+def _two_norms(self: Any, hidden_states: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    """A layer with one norm before attention and one before the MLP."""
+    attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
+    normed, total = self.post_attention_layernorm(attended, hidden_states)
+    return total + self.mlp(normed)
+
+
+def _four_norms(self: Any, hidden_states: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    """A layer whose attention and MLP are also normed on the way out."""
+    attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
+    normed, total = self.pre_feedforward_layernorm(self.post_attention_layernorm(attended), hidden_states)
+    return total + self.post_feedforward_layernorm(self.mlp(normed))
+
+
+def _attention(
+    self: Any,
+    hidden_states: torch.Tensor,
+    position_embeddings: tuple[torch.Tensor, torch.Tensor],
+    *,
+    window: int | None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """hidden_states [1, num_tokens, hidden] -> the attention of the step's sequences, of the same shape."""
+    step = kwargs[STEP_ARGUMENT]
+    assert isinstance(step, Step) and hidden_states.shape[0] == 1, (type(step), tuple(hidden_states.shape))
+    num_tokens = hidden_states.shape[1]
+    query, key, value = (
+        projection(hidden_states).view(num_tokens, -1, self.head_dim)
+        for projection in (self.q_proj, self.k_proj, self.v_proj)
+    )
+    if hasattr(self, "q_norm"):
+        query, key = self.q_norm(query), self.k_norm(key)
+    rows = _rotate_and_store(query, key, value, position_embeddings, step, self.layer_idx)
+    out = attend(rows, step, self.layer_idx, self.scaling, window, None)
+    return self.o_proj(out.to(query.dtype).view(1, num_tokens, -1)), None
+
+
+def _rotate_and_store(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    position_embeddings: tuple[torch.Tensor, torch.Tensor],
+    step: Step,
+    layer: int,
+) -> torch.Tensor:
+    """Rotated queries [num_tokens, heads, size]; rotated keys, and values, go to the step's slots of the pool."""
+    from evalcard_engine.kernels.rotary_cache import rotary_cache
+
+    cos, sin = (table[0].contiguous() for table in position_embeddings)
+    pool, slots = step.pool, step.batch.slots
+    if not pool.is_coded:
+        if key.device.type == "cpu" and not bool(torch.isfinite(key.sum() + value.sum())):
+            pool.tainted = True
+        return rotary_cache(query, key, value, cos, sin, slots, pool.keys[layer], pool.values[layer])
+    # Codes are made in torch, which wants the rotated keys themselves: they go to pages of one token each.
+    num_tokens, kv_heads, size = key.shape
+    keys, values = (part.new_empty(num_tokens, kv_heads, 1, size) for part in (key, value))
+    places = torch.arange(num_tokens, device=slots.device)
+    rotated = rotary_cache(query, key, value, cos, sin, places, keys, values)
+    pool.write(layer, step.rows, keys[:, :, 0], value)
+    return rotated

@@ -1,0 +1,107 @@
+"""What is decided of a model before its weights are read, and everything that can be refused until then."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from evalcard_engine import numerics
+from evalcard_engine.arithmetic_notes import kernel_notes, linear_notes
+from evalcard_engine.building import build, decoder_layers, head_size, matrices, tied_parameters
+from evalcard_engine.cache.kv_codes import KVCodes
+from evalcard_engine.checkpoint.claiming import claim_all
+from evalcard_engine.checkpoint.claims import Claims
+from evalcard_engine.checkpoint.reading import TensorReader
+from evalcard_engine.checkpoint.recognize import beside_files, recognize
+from evalcard_engine.checkpoint.source import Checkpoint, read_checkpoint
+from evalcard_engine.errors import EngineError
+from evalcard_engine.families import Family
+from evalcard_engine.gpu_modules import hook_modules
+from evalcard_engine.kernels import dispatch
+from evalcard_engine.kv_choice import cache_notes, choose_codes
+from evalcard_engine.quant.scheme import Scheme
+from evalcard_engine.weights_choice import check_on_gpu
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+CHECKPOINT_DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlan:
+    """Everything decided before weights are read."""
+
+    checkpoint: Checkpoint
+    family: Family
+    config: Any
+    """transformers' config of the text model."""
+    dtype: torch.dtype
+    device: str
+    scheme: Scheme | None
+    numerics: str
+    module: nn.Module
+    """Parameters on meta."""
+    claims: Claims
+    kv_codes: tuple[KVCodes, ...] | None
+    """By layer; None stores keys and values as ``dtype``."""
+    kernels: bool
+    """Whether Triton kernels run the quantized linears and what lies between."""
+
+
+def plan_model(
+    model: str,
+    dtype: str,
+    device: str,
+    scheme: Scheme | None,
+    revision: str | None,
+    weights: str,
+    kernels: bool | None = None,
+) -> ModelPlan:
+    """Open, claim and check everything that needs no weights; the arguments are those of `models.open_model`.
+
+    Raises EngineError and its kinds.
+    """
+    _check_device(device)
+    checkpoint = read_checkpoint(model, revision)
+    family, fmt = recognize(checkpoint)
+    arithmetic = _resolve_dtype(dtype, device, checkpoint)
+    with beside_files(checkpoint):
+        config, module = build(checkpoint, arithmetic, device)
+    wanted = {name: tuple(tensor.shape) for name, tensor in module.named_parameters(remove_duplicate=False)}
+    claims = claim_all(checkpoint, family, fmt, wanted, matrices(module), tied_parameters(module))
+    if scheme is not None and scheme.changes_weights and claims.schemes:
+        raise EngineError(
+            f"{model} is compressed already ({next(iter(claims.schemes.values()))}); a scheme applies to plain weights "
+            f"only. Leave out :{scheme.name}, or give the uncompressed model."
+        )
+    codes = choose_codes(model, scheme, claims, TensorReader(checkpoint), len(decoder_layers(module)))
+    kv_heads, size = config.num_key_value_heads, head_size(config)
+    faults = numerics.self_test(arithmetic, kv_heads, (size, size)) if device == "cpu" else ()
+    if kernels is None:
+        kernels = device == "cuda" and dispatch.serves(torch.device(device), arithmetic)
+    if device == "cuda":
+        check_on_gpu(weights, kernels)
+    used = kernel_notes(hook_modules(module, family), scheme, claims) if kernels else ""
+    notes = (*linear_notes(scheme, claims, kernels), *cache_notes(codes))
+    name = numerics.describe(device, arithmetic, faults, *notes, kernels=used)
+    return ModelPlan(checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes, kernels)
+
+
+def _check_device(device: str) -> None:
+    if device not in ("cpu", "cuda"):
+        raise EngineError(f"device is {device!r}; it must be cpu or cuda.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise EngineError("device is 'cuda' and torch finds no GPU here; use device='cpu' or 'auto'.")
+
+
+def _resolve_dtype(dtype: str, device: str, checkpoint: Checkpoint) -> torch.dtype:
+    if dtype in DTYPES:
+        return DTYPES[dtype]
+    if dtype != "auto":
+        raise EngineError(f"unknown dtype {dtype!r}; choose auto, {', '.join(DTYPES)}.")
+    largest = max(checkpoint.tensors.values(), key=lambda place: torch.Size(place.shape).numel(), default=None)
+    # Where no file can be read there is no largest tensor, and the claims say what is wrong.
+    stored = CHECKPOINT_DTYPES.get("" if largest is None else largest.dtype, torch.float32)
+    if device == "cpu":
+        return numerics.cpu_plan().bfloat16_arithmetic if stored == torch.bfloat16 else torch.float32
+    return stored

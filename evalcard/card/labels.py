@@ -1,0 +1,15 @@
+"""Short names of a run's models, for tables and figures that show one run."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from evalcard.results.records import ModelRecord
+
+
+def model_labels(models: Sequence[ModelRecord]) -> dict[str, str]:
+    """By slug, the shortest name that no other model of the run has: its scheme, or the slug, which is what findings
+    and reasons call it."""
+    labels = {model.slug: model.scheme or model.slug for model in models}
+    # The baseline is called so, and stands in no column of models.
+    count = Counter(labels[model.slug] for model in models if model.role == "compressed")
+    return {slug: slug if count[label] > 1 else label for slug, label in labels.items()}
