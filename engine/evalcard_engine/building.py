@@ -46,9 +46,15 @@ def _config_faults(model: str) -> Iterator[None]:
         ) from error
 
 
+_SIZES = (
+    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+    "max_position_embeddings",
+)  # fmt: skip
+
+
 def _check_sizes(config: Any, model: str) -> None:
     """What transformers builds without complaint and no forward pass survives."""
-    for name in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "max_position_embeddings"):
+    for name in _SIZES:
         value = getattr(config, name)
         if not isinstance(value, int) or value < 1:
             raise EngineError(f"{model}: {name} in config.json is {value!r}; it must be a whole number from 1.")

@@ -66,6 +66,9 @@ def examine(
             taken = claim.leaves
             if claim.source is not None:
                 claims.sources[f"{module}.weight"] = claim.source
+                if "weight" in parts and "weight" not in taken:
+                    found.append((stored, f"{stored}: its weight is stored twice, compressed and as weight"))
+                    taken |= {"weight"}
         plain = {leaf for leaf in parts if leaf not in taken and f"{module}.{leaf}" in wanted}
         claims.sources |= {f"{module}.{leaf}": Plain(_join(stored, leaf)) for leaf in plain}
         rest = {leaf: part for leaf, part in parts.items() if leaf not in taken | plain}

@@ -8,7 +8,7 @@ import torch
 from evalcard_engine.checkpoint.ct_args import Args
 from evalcard_engine.checkpoint.ct_inputs import activations_of
 from evalcard_engine.checkpoint.ct_parts import scale_shape, scheme_words
-from evalcard_engine.checkpoint.expected import beyond_bits, nan_codes, refuse_values
+from evalcard_engine.checkpoint.expected import beyond_bits, nan_codes, not_positive, refuse_values
 from evalcard_engine.checkpoint.packing import signed, unpack_dense, unpack_padded
 from evalcard_engine.quant.elements import (
     FP4_E2M1,
@@ -51,6 +51,8 @@ def weight_values(reading: Reading, tensors: Mapping[str, torch.Tensor]) -> Iter
     wrong = int((~torch.isfinite(_scales(reading, tensors).float())).sum())
     if wrong:
         yield f"{name}: {wrong} of its weight scales are not finite"
+    elif "weight_global_scale" in tensors:  # an infinite one makes every scale 0
+        yield from not_positive(name, "weight_global_scale", tensors["weight_global_scale"])
     zeros = tensors.get("weight_zero_point")
     if zeros is not None and args.symmetric and bool((zeros.float() != 0).any()):
         yield f"{name}: the config says symmetric, but its zero points are not 0"

@@ -84,7 +84,7 @@ class Packed:
         faults = () if "scale" in parts else (f"{name}: scale missing",)
         return ModuleClaim(Quantized({"codes": f"{name}.codes", "scale": f"{name}.scale"}, "w8", lambda found: None,
                                      check=lambda found: self._check(name, found)),
-                           frozenset(parts), faults)  # type: ignore[arg-type]  # fmt: skip
+                           frozenset(parts) - {"weight"}, faults)  # type: ignore[arg-type]  # fmt: skip
 
     def _check(self, name: str, found: Mapping[str, torch.Tensor]) -> list[str]:
         self.asked.append(name)
@@ -113,6 +113,15 @@ def test_values_are_checked_once_and_told_in_the_order_of_numbers(tmp_path: Path
         "scale is wrong (3): model.layers.2.up, model.layers.9.up, model.layers.10.up",
     ]
     assert sorted(fmt.asked) == sorted([*names, "model.embed"]) and claims.sources.keys() == wanted.keys()
+
+
+def test_a_weight_that_is_stored_twice_is_a_fault(tmp_path: Path) -> None:
+    tensors = matrix("model.layers.1.up", 1.0) | {"model.layers.1.up.weight": torch.zeros(2, 3)}
+    tensors |= matrix("model.layers.0.up", 1.0)
+    wanted = {f"model.layers.{number}.up.weight": (2, 3) for number in (0, 1)}
+    matrices = {name.removesuffix(".weight"): shape for name, shape in wanted.items()}
+    _, faults = examine(checkpoint(tmp_path, tensors), LLAMA, Packed(), wanted, matrices, {})
+    assert faults == ["model.layers.1.up: its weight is stored twice, compressed and as weight"]
 
 
 def test_modules_with_a_part_in_a_lost_file_have_no_other_faults(tmp_path: Path) -> None:

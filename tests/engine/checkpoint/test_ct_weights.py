@@ -14,6 +14,7 @@ from evalcard_engine.checkpoint.claims import ModuleClaim, Quantized
 from evalcard_engine.checkpoint.compressed_tensors import read_format
 from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.source import open_checkpoint
+from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.weight import QuantizedWeight
 
 pytest.importorskip("compressed_tensors", reason="the library whose files are read")
@@ -219,15 +220,18 @@ def test_zero_points_are_packed_along_the_rows(read) -> None:
             assert float(found[row, column]) == (code - zero) * float(tensors["weight_scale"][row, column // 128])
 
 
-def test_nvfp4_scales_are_divided_by_the_global_scale(read) -> None:
+def test_nvfp4_scales_are_divided_by_the_global_scale(read, claim) -> None:
     """6 under the group scale 448 and the global scale 2688 is 1."""
     tensors = {
         "weight_packed": torch.full((1, 8), 0x7F, dtype=torch.uint8),  # low nibble 15 is -6, high nibble 7 is 6
         "weight_scale": torch.tensor([[448.0]]).to(torch.float8_e4m3fn),
         "weight_global_scale": torch.tensor([2688.0]),
     }
-    found = read(tensors, config_of(scheme_of(*CASES["nvfp4"])), (1, 16))
-    assert found.dequantize().tolist() == [[-1.0, 1.0] * 8]
+    config = config_of(scheme_of(*CASES["nvfp4"]))
+    assert read(tensors, config, (1, 16)).dequantize().tolist() == [[-1.0, 1.0] * 8]
+    for wrong in (torch.inf, -2688.0):  # an infinite one would make every weight 0
+        claimed, _ = claim(tensors | {"weight_global_scale": torch.tensor([wrong])}, config, (1, 16))
+        assert [fault for fault in claimed.faults if "weight_global_scale" in fault or "scales" in fault]
 
 
 @pytest.mark.parametrize(
@@ -354,7 +358,6 @@ def test_faults_are_found_before_weights_are_read_and_name_the_layer(claim, name
 
 
 def test_integers_beyond_their_bits_are_refused(claim) -> None:
-    from evalcard_engine.errors import EngineError
 
     config = {"config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 4, "strategy": "channel"}}}}
     tensors = {"weight": torch.full((2, 4), 8, dtype=torch.int8), "weight_scale": torch.ones(2, 1)}
