@@ -66,17 +66,17 @@ def _blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(rows)
     for block, into in zip(rows.split(BLOCK_ROWS), out.split(BLOCK_ROWS), strict=True):
         gate, up = mlp.gate_proj(block), mlp.up_proj(block)
-        spare = mlp.workspace.take("product", *gate.shape, torch.float32)
+        spare = mlp.workspace.take("spare", *gate.shape, torch.float32)
         into.copy_(mlp.down_proj(mlp.act_fn.gate(gate, up, spare)))
     return out
 
 
 def _integer_blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
-    """With integer linears rows are quantized once, and nothing between the linears is newly allocated."""
+    """With integer linears rows are quantized once, and what the products give lies in memory that is used again."""
     out, (codes, scales) = torch.empty_like(rows), quantize_rows(rows)
     width, workspace = mlp.down_proj.columns.shape[0], mlp.workspace
     for part, scale, into in zip(*(each.split(BLOCK_ROWS) for each in (codes, scales, out)), strict=True):
-        gate, up, spare = (workspace.take(name, len(part), width, torch.float32) for name in ("gate", "up", "product"))
+        gate, up, spare = (workspace.take(name, len(part), width, torch.float32) for name in ("gate", "up", "spare"))
         mlp.gate_proj.scaled(part, scale, gate)
         mlp.up_proj.scaled(part, scale, up)
         mlp.down_proj.scaled(*quantize_rows(mlp.act_fn.gate(gate, up, spare)), into)
