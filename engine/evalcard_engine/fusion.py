@@ -73,11 +73,11 @@ def _blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
 
 def _integer_blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
     """With integer linears rows are quantized once, and what the products give lies in memory that is used again."""
-    out, (codes, scales) = torch.empty_like(rows), quantize_rows(rows)
-    width, workspace = mlp.down_proj.columns.shape[0], mlp.workspace
+    width, workspace = mlp.down_proj.codes.shape[1], mlp.workspace
+    out, (codes, scales) = torch.empty_like(rows), quantize_rows(rows, workspace)
     for part, scale, into in zip(*(each.split(BLOCK_ROWS) for each in (codes, scales, out)), strict=True):
         gate, up, spare = (workspace.take(name, len(part), width, torch.float32) for name in ("gate", "up", "spare"))
         mlp.gate_proj.scaled(part, scale, gate)
         mlp.up_proj.scaled(part, scale, up)
-        mlp.down_proj.scaled(*quantize_rows(mlp.act_fn.gate(gate, up, spare)), into)
+        mlp.down_proj.scaled(*quantize_rows(mlp.act_fn.gate(gate, up, spare), workspace), into)
     return out

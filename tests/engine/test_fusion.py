@@ -61,7 +61,7 @@ def test_an_mlp_in_blocks_changes_no_bit(checkpoints: dict[str, Path], family: s
 def test_codes_are_shared_where_an_input_is(checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     for module in (int8_linear, fusion):
-        monkeypatch.setattr(module, "quantize_rows", lambda x: made.append(x) or quantize_rows(x))
+        monkeypatch.setattr(module, "quantize_rows", lambda x, at: made.append(x) or quantize_rows(x, at))
     layer = layers_of(checkpoints["llama"], "w8a8")[0]
     assert all(isinstance(linear, Int8Linear) for linear in (layer.self_attn.q_proj, layer.mlp.down_proj))
     x = torch.randn(1, 9, 48)

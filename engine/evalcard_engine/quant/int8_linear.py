@@ -22,15 +22,15 @@ _LEAST_TOP = 2.0**-118
 class Int8Linear(nn.Module):
     """y = (codes(x) codes(W)^T) * scale of the token * scale of the output + bias, float32 and in this order."""
 
-    columns: torch.Tensor
-    """int8 [in, out]"""
+    codes: torch.Tensor
+    """int8 [out, in]: turned for the product, which reads it faster than a copy that lies turned in memory."""
     scales: torch.Tensor
     """float32 [1, out]"""
 
     def __init__(self, weight: QuantizedWeight, bias: torch.Tensor | None) -> None:
         super().__init__()
         assert serves_int8(weight), weight.scheme
-        self.register_buffer("columns", weight.codes.t().contiguous())
+        self.register_buffer("codes", weight.codes.clone(memory_format=torch.contiguous_format))
         self.register_buffer("scales", weight.scales.float().view(1, -1))
         self.bias = None if bias is None else bias.float()
         self._tokens = TokenCodes(1)
@@ -42,8 +42,8 @@ class Int8Linear(nn.Module):
         self._tokens, self._workspace = tokens, workspace
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        codes, scales = self._tokens(x)
-        out = x.new_empty(codes.shape[0], self.columns.shape[1])
+        codes, scales = self._tokens(x, self._workspace)
+        out = x.new_empty(codes.shape[0], self.codes.shape[0])
         for part, rows, into in zip(*(each.split(BLOCK_ROWS) for each in (codes, scales, out)), strict=True):
             self.scaled(part, rows, into)
         return out.view(*x.shape[:-1], out.shape[1])
@@ -51,7 +51,7 @@ class Int8Linear(nn.Module):
     def scaled(self, codes: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """The linear of one block of quantized tokens, int8 [rows, in] and float32 [rows, 1], into out [rows, out]."""
         integers = self._workspace.take("product", out.shape[0], out.shape[1], torch.int32)
-        numerics.int8_product(codes, self.columns, out=integers)
+        numerics.int8_product(codes, self.codes.t(), out=integers)
         # In place: an integer and its float32 are both of four bytes, and each is read before it is overwritten.
         product = integers.view(torch.float32).copy_(integers).mul_(scales)
         if self.bias is None:
@@ -72,35 +72,39 @@ class TokenCodes:
         self._x: torch.Tensor | None = None
         self._made: tuple[torch.Tensor, torch.Tensor] | None = None
 
-    def __call__(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, x: torch.Tensor, workspace: Workspace) -> tuple[torch.Tensor, torch.Tensor]:
         """x [..., width] -> int8 [rows, width] and float32 scales [rows, 1], as `quantize_tokens` defines them."""
         made = self._made
         if made is None or self._x is not x:
-            made = quantize_rows(x.reshape(-1, x.shape[-1]))
+            made = quantize_rows(x.reshape(-1, x.shape[-1]), workspace)
             self._left = self._num_users
         self._left -= 1
         self._x, self._made = (x, made) if self._left else (None, None)
         return made
 
 
-def quantize_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def quantize_rows(x: torch.Tensor, workspace: Workspace) -> tuple[torch.Tensor, torch.Tensor]:
     """`quantize_tokens` to the last bit, in fewer passes: x [rows, width] -> int8 [rows, width] and float32 scales
-    [rows, 1]."""
+    [rows, 1]. What lies between is put into the ``workspace``, as "spare"."""
     codes = torch.empty(x.shape, dtype=torch.int8, device=x.device)
     scales = torch.empty(x.shape[0], 1, device=x.device)
     for block, code, scale in zip(*(each.split(BLOCK_ROWS) for each in (x, codes, scales)), strict=True):
         if len(block):
-            _quantize(block.float(), code, scale)
+            _quantize(block.float(), code, scale, workspace.take("spare", *block.shape, torch.float32))
     return codes, scales
 
 
-def _quantize(rows: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor) -> None:
+def _quantize(rows: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor, spare: torch.Tensor) -> None:
     """float32 rows, at least one, into codes and scales."""
     # Two reductions read the rows; abs would write a copy of them first.
     top = torch.maximum(rows.amax(dim=-1, keepdim=True), rows.amin(dim=-1, keepdim=True).neg_())
-    torch.div(top, 127, out=scales).masked_fill_(top == 0, 1.0)
-    values = (rows / scales).round_()
-    if not float(top.amin()) >= _LEAST_TOP:  # so, too, where a row is not a number
+    torch.div(top, 127, out=scales)
+    # Nearly always true, and then neither a row of zeros nor a value beyond 127 has to be looked for.
+    is_plain = float(top.amin()) >= _LEAST_TOP
+    if not is_plain:  # so, too, where a row is not a number
+        scales.masked_fill_(top == 0, 1.0)
+    values = torch.div(rows, scales, out=spare).round_()
+    if not is_plain:
         values.clamp_(-127, 127)
     codes.copy_(values)
 

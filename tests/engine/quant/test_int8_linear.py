@@ -40,8 +40,21 @@ def definition(x: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor, bias:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rows_are_quantized_as_the_definition_says(rows: int, dtype: torch.dtype) -> None:
     x = inputs(rows, 129).to(dtype)
-    for found, expected in zip(quantize_rows(x), quantize_tokens(x), strict=True):
+    for found, expected in zip(quantize_rows(x, Workspace()), quantize_tokens(x), strict=True):
         assert found.dtype == expected.dtype and torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("odd", [None, 0.0, 1e-37, torch.nan])
+def test_an_odd_row_changes_nothing_of_its_neighbours(odd: float | None) -> None:
+    """Whether a row needs care is asked of a block: its other rows get the same codes either way."""
+    x = torch.randn(41, 77, generator=torch.Generator().manual_seed(3))
+    calm = quantize_rows(x, Workspace())
+    if odd is not None:
+        x[17] = odd
+    codes, scales = quantize_rows(x, Workspace())
+    others = torch.arange(41) != 17
+    assert torch.equal(codes[others], calm[0][others]) and torch.equal(scales[others], calm[1][others])
+    assert torch.equal(quantize_rows(x[17:18], Workspace())[0], codes[17:18])
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
@@ -87,7 +100,7 @@ def test_no_row_depends_on_company_blocks_or_threads(monkeypatch: pytest.MonkeyP
 
 def test_codes_are_made_once_for_those_who_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(int8_linear, "quantize_rows", lambda x: made.append(x) or quantize_rows(x))
+    monkeypatch.setattr(int8_linear, "quantize_rows", lambda x, at: made.append(x) or quantize_rows(x, at))
     linears = [make(40, out, False) for out in (8, 9, 10)]
     tokens, workspace = TokenCodes(3), Workspace()
     for linear, *_ in linears:
