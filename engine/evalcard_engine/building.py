@@ -12,6 +12,7 @@ from evalcard_engine.attention.hook import ATTENTION_NAME, register
 from evalcard_engine.checkpoint.source import Checkpoint
 from evalcard_engine.errors import EngineError
 from evalcard_engine.families import check_rope
+from evalcard_engine.unread_settings import check_unread
 
 
 def build(checkpoint: Checkpoint, dtype: torch.dtype, device: str) -> tuple[Any, nn.Module]:
@@ -27,6 +28,7 @@ def build(checkpoint: Checkpoint, dtype: torch.dtype, device: str) -> tuple[Any,
         found = AutoConfig.for_model(**checkpoint.config) if is_file else AutoConfig.from_pretrained(checkpoint.path)
         config = found.get_text_config()
         check_rope(config, checkpoint.name)
+        check_unread(checkpoint.config.get("text_config") or checkpoint.config, config, checkpoint.name)
         _check_sizes(config, checkpoint.name)
         return config, empty_module(config, dtype, device)
 

@@ -15,6 +15,7 @@ from evalcard_engine.checkpoint.claiming import examine
 from evalcard_engine.checkpoint.claims import Claims, Format, Plain, Quantized, Source
 from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.recognize import beside_files, recognize
+from evalcard_engine.checkpoint.scale_notes import scale_notes
 from evalcard_engine.checkpoint.source import ADVICE, Checkpoint, open_checkpoint, read_checkpoint
 from evalcard_engine.errors import EngineError
 from evalcard_engine.families import Family
@@ -69,6 +70,8 @@ class Inspection:
     faults: tuple[str, ...]
     advice: str = ""
     """What can be done about the faults, where they do not say so themselves."""
+    notes: tuple[str, ...] = ()
+    """What is strange about it, and yet no fault."""
 
     @property
     def bits_per_weight(self) -> float | None:
@@ -169,6 +172,7 @@ def _described(opened: Opened) -> Inspection:
         num_bytes=sum(place.num_bytes for name, place in places if opened.family.module_name(name) is not None),
         faults=(*opened.faults, *faults),
         advice=ADVICE,
+        notes=() if opened.faults else scale_notes(opened.claims, opened.reader),
     )
 
 

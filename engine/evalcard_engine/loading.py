@@ -1,6 +1,7 @@
 """From an empty module to one that holds our linears and every weight of the checkpoint."""
 
 from dataclasses import dataclass, field
+from math import isfinite
 
 import torch
 from torch import nn
@@ -9,6 +10,7 @@ from evalcard_engine.checkpoint.claims import Claims, Quantized
 from evalcard_engine.checkpoint.digest import OnProgress
 from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.recognize import raise_all
+from evalcard_engine.checkpoint.source import ADVICE
 from evalcard_engine.errors import EngineError
 from evalcard_engine.fusion import fuse
 from evalcard_engine.quant.held import held_bytes
@@ -124,8 +126,18 @@ def _take(key: str, stock: Stock, tally: Tally) -> torch.Tensor | QuantizedWeigh
         count = weight.numel() if isinstance(weight, torch.Tensor) else weight.out_features * weight.in_features
         tally.add(" ".join(source.tensors.values()), count, num_bytes, decoder)
         return weight
-    stored = stock.reader[source.tensor]
+    stored = _finite(source.tensor, stock)
     tally.add(source.tensor, stored.numel(), stored.nbytes, decoder and stored.dim() == 2)
+    return stored
+
+
+def _finite(tensor: str, stock: Stock) -> torch.Tensor:
+    """An unquantized tensor of the files; raises EngineError where it holds a NaN or an infinity."""
+    stored = stock.reader[tensor]
+    # Both ends of a tensor tell in two passes that write nothing.
+    if stored.numel() and not (isfinite(float(stored.amax())) and isfinite(float(stored.amin()))):
+        fault = f"{tensor} holds values that are not finite"
+        raise EngineError(f"{stock.model}: {fault}. {ADVICE}", (fault,), ADVICE)
     return stored
 
 
@@ -157,7 +169,7 @@ def _quantized_now(
 ) -> nn.Module:
     source = stock.claims.sources[key]
     assert not isinstance(source, Quantized), (name, scheme)
-    stored = stock.reader[source.tensor].to(stock.device)
+    stored = _finite(source.tensor, stock).to(stock.device)
     decoder = name.startswith(DECODER)
     if scheme.element is None:
         tally.add(source.tensor, stored.numel(), stored.nbytes, decoder)

@@ -102,6 +102,7 @@ def report(found: Inspection, compared: Sequence[Difference] | None) -> dict[str
         "kinds": [asdict(row) for row in kind_rows(found)],
         "extras": dict(found.extras),
         "faults": list(found.faults),
+        "notes": list(found.notes),
     }
     if compared is not None:
         facts["differences"] = [{**asdict(one), "finding": one.finding} for one in compared]

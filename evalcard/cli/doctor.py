@@ -81,6 +81,8 @@ def _summary(found: "Inspection") -> Iterator[str]:
         yield ""
         kinds = [row.kind if row.count == row.of else f"{row.kind} ({row.count} of {row.of})" for row in plain]
         yield from _wrapped(f"In full precision: {', '.join([*kinds, 'norms and biases'])}.")
+    for note in found.notes:
+        yield from _wrapped(disarmed(f"Note: {note}."))
 
 
 def _format(found: "Inspection") -> str:

@@ -246,13 +246,10 @@ def test_half_precision_is_near_and_keeps_rows_apart_where_it_says_so(checkpoint
         assert_same_bits(Packed(model, tokens, 256).one_by_one((3, 1, 90)), whole)
 
 
-def test_a_broken_sequence_spoils_only_itself(checkpoint, tmp_path: Path) -> None:
+def test_a_broken_sequence_spoils_only_itself(checkpoint) -> None:
     """A token whose values overflow leaves infinities in its pages; whoever gets the pages next must not see them."""
-    weights = load_file(checkpoint("llama") / "model.safetensors")
-    weights["model.embed_tokens.weight"][96] = torch.nan
-    save_file(weights, tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text((checkpoint("llama") / "config.json").read_text())
-    model = open_small(tmp_path)
+    model = open_small(checkpoint("llama"))
+    model._module.get_submodule("model.embed_tokens").weight.data[96] = torch.nan
     good = [ids.clamp(max=95) for ids in sequences([20, 300])]
     clean = Packed(model, good, 256).whole()
     packed = Packed(model, [torch.full((256,), 96), torch.full((512,), 96)], 256)
@@ -416,6 +413,22 @@ def test_tensors_that_do_not_fit_and_inexact_activations_are_refused_before_open
     for values, match in (({"num_hidden_layers": 4}, "missing"), ({"hidden_act": "gelu_new"}, "no exact form")):
         with pytest.raises(EngineError, match=match):
             identify(altered(tmp_path, checkpoint("llama"), **values), dtype="float32", device="cpu", scheme=None)
+
+
+@pytest.mark.parametrize("scheme", [None, "w4a16"])
+def test_weights_that_are_no_numbers_are_named_all_at_once(checkpoint, tmp_path: Path, scheme: str | None) -> None:
+    folder = altered(tmp_path, checkpoint("llama"))
+    weights = load_file(tmp_path / "model.safetensors")
+    weights["model.norm.weight"][3] = torch.nan
+    weights["model.layers.1.mlp.up_proj.weight"][2, 5] = -torch.inf
+    (tmp_path / "model.safetensors").unlink()  # it may be a link to the shared one
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(EngineError) as caught:
+        open_model(folder, dtype="float32", device="cpu", scheme=parse_scheme(scheme) if scheme else None)
+    assert set(caught.value.faults) == {
+        f"{name} holds values that are not finite"
+        for name in ("model.norm.weight", "model.layers.1.mlp.up_proj.weight")
+    }
 
 
 @pytest.mark.parametrize(("device", "match"), [("cuda", "no GPU here"), ("tpu", "must be cpu or cuda")])

@@ -164,11 +164,12 @@ def _misfits(
     checkpoint: Checkpoint, claims: Claims, unknown: list[str], wanted: Mapping[str, tuple[int, ...]]
 ) -> list[str]:
     plain = {name: one.tensor for name, one in claims.sources.items() if isinstance(one, Plain)}
-    shapes = [
+    # A tensor that two parameters share is told once.
+    shapes = dict.fromkeys(
         f"{tensor} {list(checkpoint.tensors[tensor].shape)} for {list(wanted[parameter])}"
         for parameter, tensor in plain.items()
         if parameter in wanted and checkpoint.tensors[tensor].shape != tuple(wanted[parameter])
-    ]
+    )
     faults = named("tensors missing", sorted(set(wanted) - set(claims.sources), key=by_number))
     faults += named("tensors not part of the model", sorted(unknown, key=by_number))
-    return faults + named("tensors of another shape than the config says", shapes)
+    return faults + named("tensors of another shape than the config says", list(shapes))

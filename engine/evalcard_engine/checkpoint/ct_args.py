@@ -1,5 +1,6 @@
 """How one tensor is quantized, by compressed-tensors' QuantizationArgs in config.json, read strictly."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,8 @@ def read_args(where: str, found: Any, faults: list[str]) -> Args | None:
     try:
         args = _args_of(found)
     except (TypeError, ValueError, LookupError, ArithmeticError) as error:
-        faults.append(f"{where} cannot be read ({type(error).__name__}: {error})")
+        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        faults.append(f"{where} cannot be read: {said}")
         return None
     if args.strategy not in STRATEGIES:
         faults.append(f"{where}: strategy {args.strategy!r}; {', '.join(STRATEGIES)} are known")
@@ -49,29 +51,44 @@ def read_args(where: str, found: Any, faults: list[str]) -> Args | None:
 
 
 def _args_of(found: Mapping[str, Any]) -> Args:
-    size, block = found.get("group_size"), found.get("block_structure")
-    if isinstance(block, str):
-        block = [int(part) for part in block.split("x")]
-    size = None if size in (None, -1) else int(size)
-    if size is not None and size < 1:
-        raise ValueError(f"group_size {size}")
     for name, allowed in (("symmetric", (True, False)), ("dynamic", (True, False, "local"))):
-        if found.get(name, True) not in allowed:
-            raise ValueError(f"{name} {found[name]!r}")
+        if found.get(name) not in (None, *allowed):
+            raise ValueError(f"{name} is {found[name]!r}; it must be {' or '.join(map(json.dumps, allowed))}")
     actorder = str(found.get("actorder") or "").lower()
     if actorder not in ("", "group", "dynamic", "weight", "static"):
-        raise ValueError(f"actorder {actorder!r}")
+        raise ValueError(f"actorder is {actorder!r}; it must be group, weight, dynamic, static or null")
     return Args(
         num_bits=int(found.get("num_bits", 8)),
         type=str(found.get("type", "int")).lower(),
-        symmetric=bool(found.get("symmetric", True)),
+        symmetric=found.get("symmetric") is not False,
         strategy=str(found.get("strategy") or _default_strategy(found.get("group_size"))).lower(),
-        group_size=size,
-        block=(int(block[0]), int(block[1])) if block else None,
+        group_size=_group_size(found.get("group_size")),
+        block=_block(found.get("block_structure")),
         dynamic=bool(found.get("dynamic", False)),
         actorder={"dynamic": "group", "static": "weight", "": None}.get(actorder, actorder),
         scale_dtype=found.get("scale_dtype"),
     )
+
+
+def _group_size(found: Any) -> int | None:
+    """None for whole rows, which compressed-tensors writes as null or -1."""
+    size = int(found) if isinstance(found, str) and found.isdecimal() else found
+    if size is None or (size == -1 and not isinstance(size, bool)):
+        return None
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"group_size is {found!r}; it must be a whole number from 1, or -1 for whole rows")
+    return size
+
+
+def _block(found: Any) -> tuple[int, int] | None:
+    """Rows and columns, written as [128, 128] or "128x128"."""
+    if found is None:
+        return None
+    parts = found.split("x") if isinstance(found, str) else found
+    sides = [int(part) for part in parts] if isinstance(parts, list | tuple) else []
+    if len(sides) != 2 or min(sides) < 1:
+        raise ValueError(f"block_structure is {found!r}; it must be two whole numbers from 1, such as [128, 128]")
+    return sides[0], sides[1]
 
 
 def _default_strategy(group_size: Any) -> str:

@@ -50,7 +50,9 @@ def _unreadable(name: str, shape: tuple[int, int], args: Args) -> Iterator[str]:
     if args.type == "float" and not args.symmetric:
         yield f"{name}: float weights with zero points"
     grouped = args.strategy in ("group", "tensor_group")
-    if grouped and (not args.group_size or shape[1] % args.group_size):
+    if grouped and not args.group_size:
+        yield f"{name}: weights by {args.strategy} without a group_size"
+    elif grouped and args.group_size and shape[1] % args.group_size:
         yield f"{name}: {shape[1]} columns of {list(shape)} do not divide into groups of {args.group_size}"
     if args.strategy == "block" and (not args.block or min(args.block) < 1):
         yield f"{name}: weights by block without a block_structure"

@@ -48,9 +48,8 @@ def weight_values(reading: Reading, tensors: Mapping[str, torch.Tensor]) -> Iter
     stated = tensors.get("weight_shape")
     if stated is not None and stated.tolist() != list(reading.shape):
         yield f"{name}: weight_shape is {stated.tolist()}, but the model's weight is {list(reading.shape)}"
-    wrong = int((~torch.isfinite(_scales(reading, tensors).float())).sum())
-    if wrong:
-        yield f"{name}: {wrong} of its weight scales are not finite"
+    if not bool(torch.isfinite(_scales(reading, tensors).float()).all()):
+        yield f"{name}: its weight scales are not all finite"
     elif "weight_global_scale" in tensors:  # an infinite one makes every scale 0
         yield from not_positive(name, "weight_global_scale", tensors["weight_global_scale"])
     zeros = tensors.get("weight_zero_point")

@@ -101,7 +101,7 @@ def _read(module: str, order: Sequence[str], tensors: Mapping[str, torch.Tensor]
     """float32 [len(order)]; raises EngineError naming the layer for values that cannot be right."""
     faults = _wrong_values(module, tensors)
     if faults:
-        raise EngineError(f"{'; '.join(faults)}. Fetch the model again, or compress it anew.")
+        raise EngineError(f"{'; '.join(faults)}. Correct its config, fetch the model again, or compress it anew.")
     return torch.stack([tensors[leaf].float().reshape(()) for leaf in order])
 
 
@@ -125,7 +125,7 @@ def stored_codes(claims: Claims, reader: TensorReader, attentions: Sequence[str]
     if faults:
         raise EngineError(
             f"the KV cache needs one scale for the keys and one for the values of each layer; not so: "
-            f"{', '.join(faults)}. Fetch the model again, or compress it anew."
+            f"{', '.join(faults)}. Correct its config, fetch the model again, or compress it anew."
         )
     return tuple(made)
 

@@ -14,7 +14,7 @@ from evalcard_engine.errors import EngineError, ModelNotFound
 HUB_PATTERNS = ("*.json", "*.safetensors", "*.jinja", "*.model", "*.txt", "*.tiktoken")
 """What an evaluation needs of a Hub repository: weights, configs and the tokenizer's files."""
 
-ADVICE = "Fetch the model again, or compress it anew."
+ADVICE = "Correct its config, fetch the model again, or compress it anew."
 """What can be done about a checkpoint that is damaged or wrong."""
 EXPORTER_CONFIG = "hf_quant_config"
 """Where ModelOpt describes its quantization, beside config.json or instead of it."""
@@ -136,7 +136,7 @@ def _read_object(file: Path, model: str) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise EngineError(f"{model}: {file.name} is not valid JSON ({error}).") from error
+        raise EngineError(f"{model}: {file.name} is not valid JSON ({error}). Fetch it again.") from error
     if not isinstance(found, dict):
-        raise EngineError(f"{model}: {file.name} holds a {type(found).__name__}, not an object.")
+        raise EngineError(f"{model}: {file.name} holds a {type(found).__name__}, not an object. Fetch it again.")
     return found

@@ -90,7 +90,7 @@ def quantize_rows(x: torch.Tensor, workspace: Workspace) -> tuple[torch.Tensor, 
     scales = torch.empty(x.shape[0], 1, device=x.device)
     for block, code, scale in zip(*(each.split(BLOCK_ROWS) for each in (x, codes, scales)), strict=True):
         if len(block):
-            _quantize(block.float(), code, scale, workspace.take("spare", *block.shape, torch.float32))
+            _quantize(block.float(), code, scale, workspace.take("spare", len(block), block.shape[1], torch.float32))
     return codes, scales
 
 

@@ -249,7 +249,7 @@ def test_all_faults_come_in_one_message_and_alike_ones_together(stored_llama) ->
     names = [f"model.layers.{layer}.self_attn.{one}_proj" for layer in (0, 1) for one in "oq"]
     assert "weight_scale missing (4): " in message and all(name in message for name in names)
     assert message.count("weight_scale missing") == 1
-    assert "model.layers.0.mlp.down_proj: 1 of its weight scales are not finite" in message
+    assert "model.layers.0.mlp.down_proj: its weight scales are not all finite" in message
     assert "model.layers.1.mlp.gate_proj: weight_shape is [9, 96]" in message
     assert "tensors missing (1): model.norm.weight" in message
     assert "tensors not part of the model (1): model.layers.1.mlp.up_proj.adapter" in message

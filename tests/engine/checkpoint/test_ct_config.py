@@ -53,6 +53,12 @@ def test_what_a_config_leaves_out_is_the_librarys_default(given: dict, strategy:
     assert (settings.groups[0].weights.strategy, settings.groups[0].weights.group_size) == (strategy, size)
 
 
+def test_a_setting_that_is_null_says_nothing() -> None:
+    settings, faults = read_settings(config({"num_bits": 8, "symmetric": None, "dynamic": None, "group_size": "64"}))
+    assert not faults and settings.groups[0].weights.symmetric and not settings.groups[0].weights.dynamic
+    assert settings.groups[0].weights.group_size == 64
+
+
 @pytest.mark.parametrize("block", [[128, 64], "128x64"])
 def test_blocks_are_spelled_in_two_ways(block: Any) -> None:
     settings, faults = read_settings(config({"type": "float", "strategy": "block", "block_structure": block}))
@@ -78,11 +84,16 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "preset": ({"config_groups": {"W4A16": ["Linear"]}}, "config_groups.W4A16 is ['Linear']; it must be an object"),
     "groups": ({"config_groups": ["W4A16"]}, "config_groups is ['W4A16']; it must be an object"),
     "weights": (config("int4"), "config_groups.group_0.weights is 'int4'; it must be an object"),
-    "number": (config({**W4, "group_size": "many"}), "config_groups.group_0.weights cannot be read (ValueError"),
-    "size": (config({**W4, "group_size": 0}), "group_size 0"),
-    "symmetry": (config({**W4, "symmetric": "no"}), "symmetric 'no'"),
+    "number": (config({**W4, "group_size": "many"}), "group_0.weights cannot be read: group_size is 'many'"),
+    "size": (config({**W4, "group_size": 0}), "group_size is 0; it must be a whole number from 1, or -1"),
+    "truth for a size": (config({**W4, "group_size": True}), "group_size is True; it must be a whole number"),
+    "block": (
+        config({"type": "float", "strategy": "block", "block_structure": [128]}),
+        "block_structure is [128]; it must be two whole numbers from 1, such as [128, 128]",
+    ),
+    "symmetry": (config({**W4, "symmetric": "no"}), "symmetric is 'no'; it must be true or false"),
     "strategy": (config({**W4, "strategy": "diagonal"}), "weights: strategy 'diagonal'"),
-    "order": (config({**W4, "actorder": "random"}), "actorder 'random'"),
+    "order": (config({**W4, "actorder": "random"}), "actorder is 'random'; it must be group"),
     "targets": (config(targets="Linear"), "config_groups.group_0.targets is 'Linear'; it must be a list"),
     "ignore": ({**config(), "ignore": "lm_head"}, "ignore is 'lm_head'; it must be a list"),
     "pattern": ({**config(), "ignore": ["re:("]}, "'re:(' is no regular expression"),

@@ -320,7 +320,7 @@ FAULTS: dict[str, tuple[dict[str, Any], Callable[[Tensors], Tensors], str]] = {
     "a group without scales": (
         {**W4, "actorder": "group"}, lambda t: {**t, "weight_g_idx": torch.full((96,), 3)}, "names groups beyond the 3",
     ),
-    "NaN": (W4, lambda t: {**t, "weight_scale": spoiled(t["weight_scale"])}, "m: 1 of its weight scales are not"),
+    "NaN": (W4, lambda t: {**t, "weight_scale": spoiled(t["weight_scale"])}, "m: its weight scales are not all finite"),
     "other shape": (W4, lambda t: {**t, "weight_shape": torch.tensor([27, 95])}, "weight_shape is [27, 95]"),
     "other groups": (W4, lambda t: {**t, "weight_scale": t["weight_scale"][:, :2]}, "m.weight_scale is BF16 [27, 2]"),
     "other words": (W4, lambda t: {**t, "weight_packed": t["weight_packed"][:, :7]}, "m.weight_packed is I32 [27, 7]"),

@@ -89,7 +89,8 @@ def test_every_tensor_with_a_value_that_is_no_number_is_named(dtype: torch.dtype
 
 def test_all_wrong_values_of_a_layer_are_raised_at_once() -> None:
     refuse_values([])
-    with pytest.raises(EngineError, match="^a: x; a: y. Fetch the model again, or compress it anew.$") as caught:
+    advice = "Correct its config, fetch the model again, or compress it anew."
+    with pytest.raises(EngineError, match=f"^a: x; a: y. {advice}$") as caught:
         refuse_values(iter(["a: x", "a: y"]))
     assert caught.value.faults == ("a: x", "a: y")
 

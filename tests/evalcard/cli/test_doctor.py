@@ -105,9 +105,31 @@ def test_all_faults_and_exit_code_2(compressed: Callable[..., Path], capsys: pyt
         assert invoke(["doctor", str(folder), *flags]) == 2
         said = capsys.readouterr()
         assert said.err.startswith("3 faults; this model is not evaluated as it is:\n- ")
-        for part in ("up_proj: weight_scale missing", "down_proj: 1 of its weight scales", "model.vision.weight"):
+        for part in (
+            "up_proj: weight_scale missing",
+            "down_proj: its weight scales are not all finite",
+            "model.vision.weight",
+        ):
             assert part in " ".join(said.err.split())
         assert "q_proj" in said.out and "Against" not in said.out
+
+
+def test_strange_scales_are_noted(compressed: Callable[..., Path], capsys: pytest.CaptureFixture[str]):
+    folder = compressed()
+    assert invoke(["doctor", str(folder)]) == 0 and "Note" not in capsys.readouterr().out
+
+    def damage(tensors: dict[str, torch.Tensor]) -> None:
+        tensors["model.layers.0.mlp.down_proj.weight_scale"][0, 0] = 0
+        for layer in (0, 1):
+            tensors[f"model.layers.{layer}.mlp.up_proj.weight_scale"][1, 0] *= -1
+
+    change(folder, damage)
+    assert invoke(["doctor", str(folder)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Note: some of its scales are negative (2): model.layers.0.mlp.up_proj, model.layers.1.mlp.up_proj." in said
+    assert "Note: model.layers.0.mlp.down_proj: some of its scales are 0" in said
+    assert invoke(["doctor", str(folder), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["notes"]) == 2
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,10 @@ def test_all_faults_before_the_baseline_is_evaluated(
     said = capsys.readouterr()
     assert said.err.splitlines() == [
         f"Error: {folder} cannot be loaded as it is:",
-        f"- 1 of its weight scales are not finite (2): {UP}, {DOWN}",
+        f"- its weight scales are not all finite (2): {UP}, {DOWN}",
         "- tensors missing (1): model.norm.weight",
         "- tensors not part of the model (1): model.vision.weight",
-        "Fetch the model again, or compress it anew.",
+        "Correct its config, fetch the model again, or compress it anew.",
     ]
     assert not said.out and not list((tmp_path / "results").rglob("*.jsonl"))
 
@@ -76,7 +76,7 @@ def test_doctor_tells_the_same_in_80_columns(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "3 faults; this model is not evaluated as it is:"
     assert sum(line.startswith("- ") for line in lines) == 3 and max(map(len, lines)) <= 80
-    assert lines[-1] == "Fetch the model again, or compress it anew."
+    assert lines[-1] == "Correct its config, fetch the model again, or compress it anew."
 
 
 def cut_off(folder: Path) -> str:
