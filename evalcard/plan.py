@@ -105,9 +105,10 @@ class Plan:
 
 
 def with_demo_defaults(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Without a baseline the bundled demo model is compared with its compressed variants, on the demo tasks."""
+    """Without a baseline the bundled demo model is compared with its compressed variants, on the demo tasks, which are
+    that model's where none are named."""
     if "baseline" in flags:
-        return dict(flags)
+        return ({"tasks": ["demo"]} if flags["baseline"] == DEMO else {}) | dict(flags)
     if "compressed" in flags and any(not str(model).startswith(DEMO) for model in flags["compressed"]):
         raise UserError("--compressed needs --baseline: the model it is compared with. Without both, the demo is run.")
     schemes = () if "sweep" in flags else DEMO_SCHEMES

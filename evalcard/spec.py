@@ -261,12 +261,20 @@ def _schemes(value: Any) -> list[str]:
         raise UserError(f"sweep: {error}") from None
 
 
+_MISSING = {
+    "tasks": "tasks are missing: give some, such as --tasks mmlu,gsm8k (`evalcard tasks` lists them)",
+    "baseline": "the baseline is missing: give the model that compression started from",
+}
+
+
 def _explain(error: ValidationError, origin: str) -> str:
     lines = []
     for fault in error.errors():
         where = ".".join(str(part) for part in fault["loc"])
         if fault["type"] == "extra_forbidden":
             lines.append(f"unknown key {where!r}")
+        elif fault["type"] == "missing" and where in _MISSING:
+            lines.append(_MISSING[where])
         else:
             said = fault["msg"].removeprefix("Value error, ")
             # What concerns the whole spec would be followed by all of it.

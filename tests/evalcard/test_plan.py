@@ -52,6 +52,12 @@ def test_a_sweep_of_the_demo_stands_instead_of_its_usual_schemes():
     spec = make_spec(with_demo_defaults({"sweep": "fp8,nf4"}))
     assert [model.label for model in spec.models] == ["evalcard-demo", "evalcard-demo:fp8", "evalcard-demo:nf4"]
     assert [model.scheme for model in make_spec(with_demo_defaults({})).compressed] == list(DEMO_SCHEMES)
+    assert make_spec(with_demo_defaults({"baseline": "@demo", "sweep": "nf4"})).tasks == spec.tasks
+
+
+def test_tasks_that_are_missing_are_asked_for() -> None:
+    with pytest.raises(UserError, match="tasks are missing: give some, such as --tasks mmlu,gsm8k"):
+        make_spec(with_demo_defaults({"baseline": "ORG/M"}))
 
 
 def test_without_limits_there_is_no_gate_but_a_forecast(planned: Planned):
