@@ -1,11 +1,12 @@
 """What is published of a model: who it is and how large; a path never."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Literal
 
 from evalcard.backends.backend import Backend, Identity
 from evalcard.modelspec import ModelSpec
-from evalcard.results.records import ModelRecord
+from evalcard.results.records import ModelRecord, PlainLayers
 from evalcard.spec import RunSpec
 from evalcard.tasks.prompts.tokenizer import Tokenizer
 from evalcard_engine.quant.scheme import parse_scheme
@@ -17,7 +18,7 @@ def model_record(
     spec: RunSpec, model: ModelSpec, slug: str, role: Role, identity: Identity, tokenizer: Tokenizer, backend: Backend
 ) -> ModelRecord:
     """What is published of a model; sizes only where the backend opened it."""
-    facts = backend.facts()
+    facts, told = backend.facts(), identity.described
     revision = facts.get("revision") or model.revision
     return ModelRecord(
         slug=slug,
@@ -34,6 +35,10 @@ def model_record(
         bits_per_weight=_number(facts, "bits_per_weight"),
         weight_bytes=_count(facts, "weight_bytes"),
         num_parameters=_count(facts, "num_parameters"),
+        config=dict(told.config) if told.config is not None else None,
+        left_plain=None if told.left_plain is None else [PlainLayers(**asdict(one)) for one in told.left_plain],
+        recipe=told.recipe,
+        stated=dict(told.stated) if told.stated else None,
     )
 
 

@@ -9,8 +9,9 @@ from evalcard.compare.alike import title
 from evalcard.compare.comparison import compare_run
 from evalcard.compare.joined import SEVERITIES, compare_stored
 from evalcard.errors import ComparisonRefused, UserError
+from evalcard.results.agreement import read_agreeing
 from evalcard.results.compared import Comparison, Finding
-from evalcard.results.records import ModelRecord, RunRecord
+from evalcard.results.records import ModelRecord, RunRecord, SourceRecord
 from evalcard.results.references import Reference, locate, pick, spellings
 from evalcard.results.store import RunFolder
 from evalcard.results.stored import StoredModel
@@ -128,7 +129,22 @@ def _compare_own(reference: Reference, rows: Sequence[str], means: _Means) -> Si
             f"the run {run.name} is incomplete. Give its `evalcard run` command again, or compare what both models "
             "answered with --common-items."
         )
-    return _as_it_ended(run, [one.model for one in (baseline, *others)], rows)
+    found = _as_it_ended(run, [one.model for one in (baseline, *others)], rows)
+    return _with_stored_findings(found, read_agreeing(reference.folder, run)) if run.sources else found
+
+
+def _with_stored_findings(found: SideBySide, stored: Comparison) -> SideBySide:
+    """Where stored results were put beside each other, what was found then cannot be found again."""
+    rows = {row.task for row in found.comparison.tasks}
+    known = {(one.finding, one.where) for one in found.comparison.health}
+    kept = [
+        one for one in stored.health if (one.finding, one.where) not in known and (one.row is None or one.row in rows)
+    ]
+    health = sorted([*found.comparison.health, *kept], key=lambda one: SEVERITIES.index(one.severity))
+    # Another program's fidelity is of no answers that are stored.
+    theirs = [one for one in stored.fidelity if one.unit == "tokens"]
+    told = found.comparison.model_copy(update={"health": health, "fidelity": [*found.comparison.fidelity, *theirs]})
+    return replace(found, comparison=told)
 
 
 def _as_it_ended(run: RunRecord, models: Sequence[StoredModel], rows: Sequence[str]) -> SideBySide:
@@ -205,6 +221,7 @@ def _read(folder: RunFolder, run: RunRecord, model: ModelRecord, means: _Means) 
     if model not in run.models:
         return read_unfinished(folder, run, model, means.data_root, means.trust_task_code)
     graded = [task for task in run.tasks if folder.has_verdicts(model.slug, task.name)]
+    source = run.sources.get(model.slug) or _own_source(run)
     return StoredModel(
         origin=f"{run.name}:{model.slug}",
         model=model,
@@ -212,11 +229,18 @@ def _read(folder: RunFolder, run: RunRecord, model: ModelRecord, means: _Means) 
         tasks={task.name: task for task in run.tasks},
         samples={task.name: tuple(folder.journal(model.slug, task.name).read().values()) for task in graded},
         verdicts={task.name: tuple(folder.read_verdicts(model.slug, task.name)) for task in graded},
-        prompts="ids",
+        prompts=source.prompts,
+        questions=folder.read_questions() if run.sources else {},
         seed=run.seed,
         created=run.created,
         is_complete=run.finished is not None,
+        source=source,
     )
+
+
+def _own_source(run: RunRecord) -> SourceRecord:
+    program = " ".join(filter(None, ("evalcard", run.versions.get("evalcard"))))
+    return SourceRecord(program=program, run=run.name, created=run.created)
 
 
 _STOPPED = "Take the interval that the run itself gives: evalcard compare RUN, without a second result."

@@ -1,7 +1,9 @@
-"""Compressed models of a run that ended before all of their answers were there: read from the journal, graded anew."""
+"""Runs that ended before all answers were there: what they have to show, and compressed models graded anew from the
+journal."""
 
 from evalcard.progress import Silent
-from evalcard.results.records import ModelRecord, RunRecord
+from evalcard.results.compared import Comparison
+from evalcard.results.records import SCHEMA, ModelRecord, RunRecord
 from evalcard.results.store import RunFolder
 from evalcard.results.stored import StoredModel
 
@@ -9,6 +11,22 @@ from evalcard.results.stored import StoredModel
 def asked_for_compressed(run: RunRecord) -> bool:
     """Whether the run was to hold a compressed model, so that its baseline cannot be meant as one."""
     return bool(run.resolved.get("compressed"))
+
+
+def comparison_to_show(folder: RunFolder, run: RunRecord) -> Comparison:
+    """What the run's cards are made of: its comparison, or of a run without an end that of the models with all answers.
+
+    Raises what ``read_agreeing`` raises.
+    """
+    if run.finished is not None:
+        from evalcard.results.agreement import read_agreeing
+
+        return read_agreeing(folder, run)
+    if not run.models:
+        return Comparison(schema=SCHEMA, run=run.name, tasks=[], averages=[], health=[], verdict=None)
+    from evalcard.compare.comparison import compare_folder
+
+    return compare_folder(folder, run)
 
 
 def lacking(run: RunRecord, common_items: bool) -> str:

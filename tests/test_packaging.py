@@ -12,10 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = {
-    "evalcard": ("evalcard", ("**/*.py", "py.typed", "demo/model/*", "compare/health/*.json")),
+    "evalcard": (
+        "evalcard",
+        ("**/*.py", "py.typed", "demo/model/*", "compare/health/*.json", "card/check/data/*.json"),
+    ),
     "engine/evalcard_engine": ("evalcard_engine", ("**/*.py", "py.typed")),
     "tasks": ("evalcard/task_files", ("*.py", "**/*.yaml", "data/**/*.jsonl")),
-    "templates": ("evalcard/card_templates", ("*.py", "**/*.j2")),
+    "templates": ("evalcard/card_templates", ("*.py", "**/*.j2", "report/*")),
 }
 
 

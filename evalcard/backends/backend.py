@@ -1,8 +1,8 @@
 """What every backend takes and gives: encoded items in, answers out as they finish. Light: no torch, no harness."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 Finish = Literal["stop", "stop_string", "length", "error"]
 
@@ -85,6 +85,31 @@ class ItemAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class PlainKind:
+    """Linears and embeddings of one kind that stay in full precision; fields as in results.records.PlainLayers."""
+
+    kind: str
+    count: int
+    of: int
+    dtype: str
+    shares: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a checkpoint's files say about it beside its weights; no path of this machine is in it."""
+
+    config: Mapping[str, Any] | None = None
+    """config.json, cleaned; None where it is not at hand."""
+    left_plain: tuple[PlainKind, ...] | None = None
+    """None where nothing is compressed, or the backend does not look into files."""
+    recipe: str | None = None
+    """The text of recipe.yaml."""
+    stated: Mapping[str, str | list[str]] | None = None
+    """Licence and language by the front matter of its README.md."""
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
     """What names the model's answers before any weights are loaded (design, Settled 2)."""
 
@@ -93,6 +118,8 @@ class Identity:
     numerics: str | None
     stored_as: str | None = None
     """Format and scheme of a checkpoint that is compressed in its files, in words; names nothing, so no key has it."""
+    described: Description = Description()
+    """For the card; names nothing either."""
 
 
 class Backend(Protocol):

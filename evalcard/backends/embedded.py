@@ -3,7 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, Item, ItemAnswer, ScoreRequest
+from evalcard.backends.backend import (
+    ChoiceAnswer,
+    Description,
+    GenerateRequest,
+    Identity,
+    Item,
+    ItemAnswer,
+    ScoreRequest,
+)
 from evalcard.backends.faults import as_user_error
 from evalcard.errors import UserError
 from evalcard.modelspec import ModelSpec
@@ -57,14 +65,13 @@ class EmbeddedBackend:
             revision=self._model.revision,
             weights=self._spec.weights,
         )
-        return Identity(found.weights, numerics_name(found.numerics), self._stored_as())
+        return Identity(found.weights, numerics_name(found.numerics), *self._looked_into())
 
-    def _stored_as(self) -> str | None:
-        if self._model.scheme is not None and parse_scheme(self._model.scheme).changes_weights:
-            return None
-        from evalcard.backends.inspect import stored_as
+    def _looked_into(self) -> tuple[str | None, Description]:
+        """How the files are compressed, where nothing else is done to them, and what they say of themselves."""
+        from evalcard.backends.inspect import look_into
 
-        return stored_as(self._model)
+        return look_into(self._model)
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, Item, ItemAnswer, ScoreRequest
+from evalcard.backends.described import described
 from evalcard.errors import UserError
 from evalcard.modelspec import ModelSpec
 from evalcard.progress import Progress, Silent
@@ -45,7 +46,7 @@ class HarnessBackend:
         if self._identity is None:
             folder = Path(self._model.location).expanduser()
             digest = digest_folder(folder) if folder.is_dir() else None
-            self._identity = Identity(digest, self._numerics())
+            self._identity = Identity(digest, self._numerics(), described=described(self._model))
         return self._identity
 
     def _numerics(self) -> str:

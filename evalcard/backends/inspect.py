@@ -1,20 +1,26 @@
 """Our engine's view of checkpoints: what is in the files, how far they are from a baseline, and writing them anew."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from evalcard.backends.backend import Description, PlainKind
+from evalcard.backends.described import described_files
 from evalcard.backends.faults import as_user_error
 from evalcard.errors import UserError
 from evalcard.modelspec import ModelSpec
 from evalcard.progress import Bar, Progress
+from evalcard_engine.checkpoint.source import read_checkpoint
 from evalcard_engine.differences import Difference, differences
 from evalcard_engine.export import choose, copy_small_files, export
 from evalcard_engine.inspection import Inspection, Layer, inspect, open_claims
+from evalcard_engine.loading import DECODER
 from evalcard_engine.quant.quantize import QUANTIZER_VERSION
-from evalcard_engine.quant.scheme import parse_scheme
+from evalcard_engine.quant.scheme import Scheme, parse_scheme
 
+_HEAD = "lm_head"
 QUANTIZER = QUANTIZER_VERSION
 """Names how round to nearest rounds; a stored recipe says it."""
 
@@ -158,6 +164,34 @@ def stored_as(model: ModelSpec) -> str | None:
     nothing in it is compressed."""
     with as_user_error():
         return inspect(model.location, model.revision).scheme_words
+
+
+def look_into(model: ModelSpec) -> tuple[str | None, Description]:
+    """(what ``stored_as`` says, what the files say of themselves); any scheme of the model's is taken as applied."""
+    scheme = parse_scheme(model.scheme) if model.scheme else None
+    with as_user_error():
+        checkpoint = read_checkpoint(model.location, model.revision)
+        found = inspect(model.location, model.revision)
+    folder = checkpoint.path if checkpoint.path.is_dir() else None
+    told = described_files(folder, checkpoint.config)
+    return found.scheme_words, replace(told, left_plain=left_plain(found.layers, scheme))
+
+
+def left_plain(layers: Sequence[Layer], scheme: Scheme | None) -> tuple[PlainKind, ...] | None:
+    """What a model holds in full precision once ``scheme`` is applied; None where nothing of it is compressed."""
+    plain = [one for one in layers if one.scheme is None and not (scheme and _covers(scheme, one))]
+    if len(plain) == len(layers):
+        return None
+    of = Counter(layer.kind for layer in layers)
+    kinds = Counter((one.kind, one.dtype.lower(), (one.tied_to or "").rpartition(".")[2] or None) for one in plain)
+    return tuple(PlainKind(kind, n, of[kind], dtype, shares) for (kind, dtype, shares), n in kinds.items())
+
+
+def _covers(scheme: Scheme, layer: Layer) -> bool:
+    """Whether the scheme compresses a plain layer: those of the decoder, and the head where it names that."""
+    if layer.name.startswith(DECODER):
+        return scheme.changes_weights
+    return layer.kind == _HEAD and scheme.head_bits is not None
 
 
 class _Steps:

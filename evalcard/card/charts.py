@@ -1,24 +1,21 @@
-"""The card's figure: scores of baseline and compressed model row by row, with one standard error, as PNG bytes."""
+"""The figure of scores: baseline and compressed model row by row, with one standard error, as PNG bytes."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evalcard.card import numbers
+from evalcard.card.canvas import MOST_ROWS, canvas, frame, legend, name_rows, png_of, rows_height, tell_rows, worst
+from evalcard.card.pngdata import digest_of
 from evalcard.card.tables import is_percent, score_of
+from evalcard.card.theme import LIGHT, Theme
 from evalcard.results.compared import Comparison
 from evalcard.results.records import RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Blue and vermillion of Okabe and Ito's palette, told apart by all common kinds of colour blindness; the shapes
-# differ too, for print.
-BASELINE_COLOUR, COMPRESSED_COLOUR = "#0072B2", "#D55E00"
-_WIDTH_INCHES, _DPI = 8.0, 150
-_ROW_INCHES, _FRAME_INCHES = 0.5, 1.3
-_OFFSET = 0.16
+_OFFSET = 0.17
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,32 +47,35 @@ def chart_bars(run: RunRecord, comparison: Comparison, slug: str) -> list[Bar]:
     ]
 
 
-def scores_png(bars: Sequence[Bar], title: str) -> bytes:
-    """Draw at least one bar. White ground, so that it reads on dark pages too."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def shown_bars(bars: Sequence[Bar], most: int = MOST_ROWS) -> list[Bar]:
+    """All, or of many those that lost most."""
+    return worst(bars, lambda bar: bar.compressed - bar.baseline, most)
 
+
+def scores_png(bars: Sequence[Bar], title: str, theme: Theme = LIGHT) -> bytes:
+    """Draw at least one bar; of more than ``MOST_ROWS`` those that lost most."""
     assert bars, "a figure of nothing"
-    height = _FRAME_INCHES + _ROW_INCHES * len(bars)
-    figure = Figure(figsize=(_WIDTH_INCHES, height), dpi=_DPI, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    _draw(axes, bars)
-    _label(axes, bars, title)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
-    buffer = io.BytesIO()
-    # Without the software's version in it, equal numbers give equal bytes.
-    figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+    shown = shown_bars(bars)
+    more = f"\n{MOST_ROWS} of {len(bars)} tasks, those that lost most" if len(shown) < len(bars) else ""
+    with canvas(theme, rows_height(len(shown)), f"{title}{more}") as figure:
+        axes = figure.add_subplot()
+        frame(axes, theme)
+        _draw(axes, shown, theme)
+        axes.set_xlim(-1, 101)  # a dot at the end of the scale is drawn whole
+        axes.set_xlabel("score in percent, ± one standard error")
+        name_rows(axes, theme, [bar.label for bar in shown])
+        tell_rows(axes, theme, "recovery", [bar.recovery for bar in shown])
+        legend(figure, axes, columns=2)
+        return png_of(figure, digest_of("scores", [title, bars]))
 
 
-def _draw(axes: "Axes", bars: Sequence[Bar]) -> None:
+def _draw(axes: "Axes", bars: Sequence[Bar], theme: Theme) -> None:
     """Two dots a row, each with its error bar; the baseline above."""
     baseline = [(bar.baseline, bar.baseline_error) for bar in bars]
     compressed = [(bar.compressed, bar.compressed_error) for bar in bars]
     for points, shift, marker, colour, label in (
-        (baseline, -_OFFSET, "o", BASELINE_COLOUR, "baseline"),
-        (compressed, _OFFSET, "s", COMPRESSED_COLOUR, "compressed"),
+        (baseline, -_OFFSET, "o", theme.baseline, "baseline"),
+        (compressed, _OFFSET, "s", theme.compressed, "compressed"),
     ):
         axes.errorbar(
             [score for score, _ in points],
@@ -86,24 +86,6 @@ def _draw(axes: "Axes", bars: Sequence[Bar]) -> None:
             label=label,
             linestyle="none",
             capsize=3,
-            markersize=7,
+            markersize=6.5,
             elinewidth=1.5,
         )
-
-
-def _label(axes: "Axes", bars: Sequence[Bar], title: str) -> None:
-    axes.set_xlim(-1, 101)  # a dot at the end of the scale is drawn whole
-    axes.set_ylim(len(bars) - 0.5, -0.5)
-    axes.set_yticks(range(len(bars)), [bar.label for bar in bars])
-    axes.set_xlabel("score in percent, ± one standard error")
-    axes.set_title(title, loc="left", parse_math=False)
-    axes.grid(axis="x", color="0.85")
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-    recoveries = axes.secondary_yaxis("right")
-    recoveries.set_yticks(range(len(bars)), [bar.recovery for bar in bars])
-    recoveries.tick_params(axis="y", length=0)
-    recoveries.spines["right"].set_visible(False)
-    recoveries.set_ylabel("recovery")

@@ -1,13 +1,14 @@
 """The figure of a run with several compressed models: what is left of the score against the bytes of the weights."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evalcard.card.charts import BASELINE_COLOUR, COMPRESSED_COLOUR
+from evalcard.card.canvas import canvas, frame, png_of
 from evalcard.card.labels import model_labels
+from evalcard.card.pngdata import digest_of
 from evalcard.card.tables import categories, is_percent, row_title, score_of
+from evalcard.card.theme import LIGHT, Theme
 from evalcard.results.compared import ComparedRow, Comparison, CompressedScore
 from evalcard.results.records import RunRecord
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Annotation
     from matplotlib.transforms import Bbox
 
-_SIZE_INCHES, _DPI = (8.0, 4.5), 150
+_HEIGHT_INCHES = 4.5
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 """Decimal, as the Hub and the tables count."""
 _PLACES = tuple((right, up) for up in (5, -5, 18, -18, 31, -31) for right in (8, -8))
@@ -105,44 +106,34 @@ def _spread(label: str, num_bytes: int, score: float, stderr: float | None) -> P
     return Point(label, num_bytes, 100 * score, 100 * (score - stderr), 100 * (score + stderr))
 
 
-def frontier_png(frontier: Frontier) -> bytes:
-    """White ground, so that it reads on dark pages too; equal numbers give equal bytes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=_SIZE_INCHES, dpi=_DPI, facecolor="white", layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    everything = (frontier.baseline, *frontier.points)
-    scale, unit = _unit(max(one.num_bytes for one in everything))
-    _frame(axes, frontier, unit, max(one.num_bytes for one in everything) / scale)
-    top = axes.get_ylim()[1]
-    _draw(axes, [frontier.baseline], scale, top, "o", BASELINE_COLOUR)
-    _draw(axes, frontier.points, scale, top, "s", COMPRESSED_COLOUR)
-    figure.draw_without_rendering()  # settles the layout, by which labels are placed
-    figure.set_layout_engine("none")
-    _label(axes, everything, scale)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
-    return buffer.getvalue()
+def frontier_png(frontier: Frontier, theme: Theme = LIGHT) -> bytes:
+    """Equal numbers give equal bytes."""
+    with canvas(theme, _HEIGHT_INCHES, frontier.title) as figure:
+        axes = figure.add_subplot()
+        everything = (frontier.baseline, *frontier.points)
+        scale, unit = _unit(max(one.num_bytes for one in everything))
+        _frame(axes, frontier, unit, max(one.num_bytes for one in everything) / scale, theme)
+        top = axes.get_ylim()[1]
+        _draw(axes, [frontier.baseline], scale, top, "o", theme.baseline)
+        _draw(axes, frontier.points, scale, top, "s", theme.compressed)
+        figure.draw_without_rendering()  # settles the layout, by which labels are placed
+        figure.set_layout_engine("none")
+        _label(axes, everything, scale)
+        return png_of(figure, digest_of("frontier", frontier))
 
 
 def _unit(most: int) -> tuple[float, str]:
     return next(((size, unit) for size, unit in _UNITS if most >= size), (1.0, "bytes"))
 
 
-def _frame(axes: "Axes", frontier: Frontier, unit: str, most: float) -> None:
+def _frame(axes: "Axes", frontier: Frontier, unit: str, most: float, theme: Theme) -> None:
     """The horizontal axis begins at 0, so that lengths on it are shares of the baseline's bytes."""
     axes.set_xlim(0, 1.15 * most)
     axes.set_ylim(*_range((frontier.baseline, *frontier.points)))
     axes.set_xlabel(f"weights in {unit}, scales included")
     axes.set_ylabel(frontier.what)
-    axes.set_title(frontier.title, loc="left", parse_math=False)
-    axes.axhline(frontier.baseline.value, color=BASELINE_COLOUR, linewidth=1, linestyle="--", alpha=0.6)
-    axes.grid(color="0.85")
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.axhline(frontier.baseline.value, color=theme.baseline, linewidth=1, linestyle="--", alpha=0.6)
+    frame(axes, theme, grid="both")
 
 
 def _range(points: Sequence[Point]) -> tuple[float, float]:
@@ -174,7 +165,7 @@ def _draw(axes: "Axes", points: Sequence[Point], scale: float, top: float, marke
 
 def _label(axes: "Axes", points: Sequence[Point], scale: float) -> None:
     """Each name beside its point, at the first place where it covers no other name, no point and, if that can be had,
-    no whisker."""
+    neither a whisker nor the baseline's line; the baseline is the first point."""
     taken = [_around(axes, one.num_bytes / scale, one.value, one.value, 9) for one in points]
     top = axes.get_ylim()[1]
     whiskers = [
@@ -182,6 +173,8 @@ def _label(axes: "Axes", points: Sequence[Point], scale: float) -> None:
         for one in points
         if one.low is not None
     ]
+    left, right = axes.get_xlim()
+    whiskers.append(_line_box(axes, points[0].value, left, right))
     for one in points:
         notes = [_note(axes, one, scale, place) for place in _PLACES]
         boxes = [note.get_window_extent() for note in notes]
@@ -206,6 +199,13 @@ def _note(axes: "Axes", one: Point, scale: float, place: tuple[int, int]) -> "An
         va="bottom" if up else "top",
         parse_math=False,
     )
+
+
+def _line_box(axes: "Axes", y: float, left: float, right: float) -> "Bbox":
+    """What the baseline's line takes of the figure."""
+    from matplotlib.transforms import Bbox
+
+    return Bbox(axes.transData.transform([(left, y), (right, y)])).padded(2)
 
 
 def _around(axes: "Axes", x: float, low: float, high: float, pixels: int) -> "Bbox":

@@ -5,9 +5,13 @@ from dataclasses import dataclass
 from evalcard.card import numbers
 from evalcard.card.findings import FindingGroup, clean, finding_groups
 from evalcard.card.measures import MeasuresView, measures_view
+from evalcard.card.options import CardOptions
+from evalcard.card.reproduction import Reproduction, reproduction_of
 from evalcard.card.settings import Settings, settings_of
+from evalcard.card.stopped import Unfinished, unfinished_of
 from evalcard.card.summary import Headline, flips_view, headline
 from evalcard.card.tables import categories, is_percent, ordered_rows, row_title, row_view, score_of
+from evalcard.card.terms import Terms, terms_of
 from evalcard.card.verdicts import outcome_of
 from evalcard.card.view import ModelView, base_model, model_view
 from evalcard.compare.averages import AVERAGE
@@ -46,9 +50,13 @@ class ScoreLine:
 class IndexView:
     """All the index says."""
 
-    baseline: ModelView
+    baseline: ModelView | None
+    """None where the run ended before its baseline had answered."""
     base_model: str | None
     """Hub id of the model that was compressed; None where it is not known or nothing was compressed."""
+    terms: Terms
+    unfinished: Unfinished | None
+    """None where the run came to its end."""
     lines: tuple[ModelLine, ...]
     categories: tuple[str, ...]
     scores: tuple[ScoreLine, ...]
@@ -57,27 +65,36 @@ class IndexView:
     """Of the intervals, in percent."""
     groups: tuple[FindingGroup, ...]
     """Warnings and blockers; notes are on the cards."""
+    notes: str | None
+    """The user's own words, as Markdown."""
     settings: Settings
+    reproduction: Reproduction
 
     @property
     def has_gate(self) -> bool:
         return any(line.gate is not None for line in self.lines)
 
 
-def index_view(run: RunRecord, comparison: Comparison) -> IndexView:
-    """All models of the run side by side."""
+def index_view(run: RunRecord, comparison: Comparison, options: CardOptions | None = None) -> IndexView:
+    """All models of the run side by side; ``options``: what its user added."""
+    options = options or CardOptions()
     slugs = [model.slug for model in run.models[1:]]
+    titles = {model.slug: model_view(model).title for model in run.models}
     graver = [clean(finding) for finding in comparison.health if finding.severity != "note"]
     return IndexView(
-        baseline=model_view(run.models[0]),
-        base_model=base_model(run) if slugs else None,
+        baseline=model_view(run.models[0]) if run.models else None,
+        base_model=base_model(run, options) if slugs else None,
+        terms=terms_of(run, options, base_model(run, options)) if slugs else Terms(),
+        unfinished=unfinished_of(run),
         lines=tuple(_model_line(run, comparison, slug) for slug in slugs),
         categories=tuple(categories(comparison)),
         scores=tuple(_score_line(run, comparison, row, slugs) for row in ordered_rows(comparison)),
         measures=measures_view(run, comparison, [(None, "baseline"), *_titles(run)]),
         confidence=f"{100 * comparison.confidence:g}",
         groups=finding_groups(graver, [row.task for row in comparison.tasks]),
+        notes=options.notes,
         settings=settings_of(run, run.models),
+        reproduction=reproduction_of(run, run.models, titles),
     )
 
 

@@ -3,15 +3,18 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from evalcard.card.escape import plain
 from evalcard.card.index import IndexView
 from evalcard.card.paths import without_paths
 from evalcard.card.settings import row_settings
 from evalcard.card.tables import metric, score_of, shots, tasks_of
+from evalcard.card.terms import Terms
 from evalcard.card.view import CardView
 from evalcard.results.compared import ComparedRow, Comparison
 from evalcard.results.records import RunRecord, TaskRecord
 
 TASK_TYPE = "text-generation"
+LIBRARY = "transformers"
 _METRIC_TYPES = {"acc": "accuracy"}
 """Names of the harness that the Hub's metrics spell otherwise."""
 
@@ -24,7 +27,7 @@ def front_matter(run: RunRecord, comparison: Comparison, view: CardView) -> str:
 def index_front_matter(view: IndexView) -> str:
     """Front matter of a page with several models: no ``model-index``, as the Hub takes the results of one model."""
     schemes = [line.model.scheme for line in view.lines if line.model.scheme]
-    return _yaml(_common(view.base_model, schemes))
+    return _yaml(_common(view.base_model, view.terms, schemes))
 
 
 def _yaml(data: dict[str, Any]) -> str:
@@ -33,21 +36,29 @@ def _yaml(data: dict[str, Any]) -> str:
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=10_000)
 
 
-def _common(base_model: str | None, schemes: Sequence[str]) -> dict[str, Any]:
-    data: dict[str, Any] = {"library_name": "transformers", "pipeline_tag": TASK_TYPE}
+def _common(base_model: str | None, terms: Terms, tags: Sequence[str], library: str | None = LIBRARY) -> dict[str, Any]:
+    data: dict[str, Any] = {}
     if base_model:
         data |= {"base_model": base_model, "base_model_relation": "quantized"}
-    data["tags"] = ["evalcard", *dict.fromkeys(schemes)]
-    return data
+    data |= {"license": terms.license, "license_name": terms.name, "license_link": terms.link}
+    languages = list(terms.languages)
+    data |= {"library_name": library, "pipeline_tag": TASK_TYPE}
+    data |= {"language": languages[0] if len(languages) == 1 else languages}
+    data["tags"] = ["evalcard", *dict.fromkeys(tags)]
+    # No key without a value: the Hub refuses some of them, and the client drops others before it sees them.
+    return {key: value for key, value in data.items() if value not in (None, [])}
 
 
 def metadata(run: RunRecord, comparison: Comparison, view: CardView) -> dict[str, Any]:
-    """Keys of the Hub's model card specification. The licence is not known here, so there is none."""
-    data = _common(view.base_model, [view.model.scheme] if view.model.scheme else [])
+    """Keys of the Hub's model card specification; what is not known has none."""
+    tags = [tag for tag in (view.quant_method, view.model.scheme) if tag]
+    # A GGUF file is no model of transformers; the Hub tells it by its files.
+    data = _common(view.base_model, view.terms, tags, None if view.quant_method == "gguf" else LIBRARY)
     # Scores of a run that stopped early are not those of a full set, and a reader of the Hub cannot see it.
-    results = [] if view.blockers or view.is_sequential else model_index_results(run, comparison, view.model.slug)
+    is_partial = view.blockers or view.is_sequential or view.unfinished
+    results = [] if is_partial else model_index_results(run, comparison, view.model.slug)
     if results:
-        data["model-index"] = [{"name": view.model.title, "results": results}]
+        data["model-index"] = [{"name": plain(view.model.title), "results": results}]
     return data
 
 
@@ -75,7 +86,8 @@ def _dataset(run: RunRecord, row: ComparedRow) -> dict[str, str]:
     dataset_id = ids.pop() if len(ids) == 1 else None
     # What has two or more parts may be a folder; a Hub id has one slash.
     is_hub_id = dataset_id is not None and dataset_id == without_paths(dataset_id) and dataset_id.count("/") <= 1
-    dataset = {"type": str(dataset_id) if is_hub_id else row.task, "name": _dataset_name(run, row)}
+    kind = str(dataset_id) if is_hub_id else plain(row.task)
+    dataset = {"type": kind, "name": plain(_dataset_name(run, row))}
     return dataset | (dict(_shared(tasks)) if is_hub_id else {})
 
 
@@ -87,7 +99,7 @@ def _shared(tasks: list[TaskRecord]) -> Iterator[tuple[str, str]]:
     ):
         value = values.pop() if len(values) == 1 else None
         if value:
-            yield key, value
+            yield key, plain(value)
 
 
 def _dataset_name(run: RunRecord, row: ComparedRow) -> str:
@@ -102,7 +114,7 @@ def _metric(run: RunRecord, row: ComparedRow, score: float) -> dict[str, Any]:
     repeats = " / ".join(map(str, sorted({task.repeats for task in tasks})))
     samples = "" if repeats == "1" else f", mean of {repeats} samples"
     return {
-        "type": _METRIC_TYPES.get(row.metric, row.metric),
+        "type": plain(_METRIC_TYPES.get(row.metric, row.metric)),
         "value": round(100 * score if percent else score, 2),
-        "name": f"{row.task} ({shots(tasks)}, {metric(tasks)}{samples})",
+        "name": plain(f"{row.task} ({shots(tasks)}, {metric(tasks)}{samples})"),
     }

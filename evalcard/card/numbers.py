@@ -4,6 +4,7 @@ DASH = "–"
 DECIMALS = 2
 """Of scores in percent, of raw scores and of recoveries alike."""
 _SMALLEST_P = 0.001
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def fixed(value: float, decimals: int = DECIMALS) -> str:
@@ -54,6 +55,19 @@ def p_value(value: float | None) -> str:
     if value is None:
         return DASH
     return f"< {_SMALLEST_P:g}" if value < _SMALLEST_P else f"{value:.2g}"
+
+
+def nats(value: float | None) -> str:
+    """A divergence, which spans many powers of ten: two significant digits, ``1.8×10⁻⁵`` where it is small, and one
+    decimal from 10 on."""
+    if value is None:
+        return DASH
+    if abs(value) >= 9.95:
+        return fixed(value, 1)
+    digits, _, power = f"{value:.1e}".partition("e")
+    if value == 0 or int(power) >= -4:
+        return "0" if value == 0 else f"{value:#.2g}"
+    return f"{digits}×10{str(int(power)).translate(_RAISED)}"
 
 
 def count(value: int | None) -> str:

@@ -1,8 +1,9 @@
 """A card is read elsewhere: folders of the machine that measured, and its URLs, do not belong on it."""
 
 import re
-import shlex
 from collections.abc import Collection, Sequence
+
+from evalcard.card.escape import shell
 
 _SEPARATORS = re.compile(r"([=,])")
 _PATTERN = re.compile(r"[:=]regex=")
@@ -28,7 +29,7 @@ def portable_command(command: Sequence[str], hub_ids: Collection[str]) -> str:
 
     ``hub_ids`` are the names with a slash that stay as they are, with any revision or scheme behind them.
     """
-    words = [shlex.quote(_portable(word, hub_ids)) for word in command]
+    words = [shell([portable_word(word, hub_ids)]) for word in command]
     lines: list[str] = []
     for word in words:
         if word.startswith("--") and lines:
@@ -40,7 +41,8 @@ def portable_command(command: Sequence[str], hub_ids: Collection[str]) -> str:
     return " \\\n    ".join(lines)
 
 
-def _portable(word: str, hub_ids: Collection[str]) -> str:
+def portable_word(word: str, hub_ids: Collection[str]) -> str:
+    """One word of a command: a path in it is cut to its last part, a URL to that word."""
     match = _PATTERN.search(word)  # what a judge looks for is no path, whatever is in it
     end = match.start() if match else len(word)
     return _portable_word(word[:end], hub_ids) + word[end:]

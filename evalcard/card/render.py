@@ -1,17 +1,24 @@
 """From views to files: the templates hold the prose, and a name that a view lacks stops the rendering."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from evalcard.card.charts import chart_bars, scores_png
-from evalcard.card.frontier import frontier_of, frontier_png
+from evalcard.card.environment import OWN, card_environment, make_environment, render
+from evalcard.card.escape import escape_cell, join_words, on_one_line
+from evalcard.card.evalresults import FOLDER as EVAL_RESULTS
+from evalcard.card.evalresults import WRITTEN_BY, eval_results
+from evalcard.card.figures import FOLDER as FIGURES
+from evalcard.card.figures import Figure, figures_of, frontier_figure
 from evalcard.card.index import index_view
 from evalcard.card.metadata import front_matter, index_front_matter
+from evalcard.card.options import CardOptions, read_options
+from evalcard.card.pngdata import data_digest
+from evalcard.card.section import BEGIN, END, marked_lines, section_of
 from evalcard.card.view import CardView, card_view
 from evalcard.errors import UserError
-from evalcard.resources import card_templates
 from evalcard.results.compared import Comparison
 from evalcard.results.files import safe_name
 from evalcard.results.records import RunRecord
@@ -19,15 +26,16 @@ from evalcard.results.records import RunRecord
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+__all__ = ["escape_cell", "join_words", "make_environment", "on_one_line", "write_cards"]
+
 CARD_TEMPLATE, INDEX_TEMPLATE = "card.md.j2", "index.md.j2"
-FIGURE = "figures/scores.png"
-"""Relative to the card that shows it."""
-FRONTIER = "figures/frontier.png"
-"""Relative to the index of several compressed models."""
 
 
 class CardFolder(Protocol):
     """Where cards go: results.store.RunFolder, or anything that writes files below a folder."""
+
+    @property
+    def path(self) -> Path: ...
 
     def write_text(self, relative: str, text: str) -> Path: ...
 
@@ -40,103 +48,106 @@ class _Card:
 
     view: CardView
     front_matter: str
-    figure: bytes | None
+    figures: tuple[Figure, ...]
+    results: Mapping[str, str]
+    """.eval_results by path below the card."""
 
-    def text(self, environment: "Environment", folder: str) -> str:
-        """``folder``: where the figure's folder lies, seen from the card; empty or ending in a slash."""
-        figure = f"{folder}{FIGURE}" if self.figure else None
-        return _render(environment, CARD_TEMPLATE, {"card": self.view, "front": self.front_matter, "figure": figure})
+    def text(self, environment: "Environment", template: str, folder: str) -> str:
+        """``folder``: where the figures' folder lies, seen from the card; empty or ending in a slash."""
+        names = {"card": self.view, "front": self.front_matter, "figures": self.figures, "folder": folder}
+        text = render(environment, template, names)
+        _check_markers(text, template)
+        return text
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What lies beside the card, by path below its folder."""
+        drawn = {path: content for figure in self.figures for path, content in figure.files.items()}
+        return drawn | {path: text.encode("utf-8") for path, text in self.results.items()}
 
 
-def write_cards(folder: CardFolder, run: RunRecord, comparison: Comparison) -> list[Path]:
-    """Write models/<slug>/README.md with its figure for each compressed model, and the run's README.md.
+def write_cards(
+    folder: CardFolder, run: RunRecord, comparison: Comparison, options: CardOptions | None = None
+) -> list[Path]:
+    """Write models/<slug>/README.md with its figures for each compressed model, and the run's README.md.
 
-    The latter is that card where there is one compressed model, an index otherwise. Returns all paths, the run's
-    README.md first; an index has a figure of its own where sizes are known. Raises UserError where the run is
-    incomplete and lacks models that were compared.
+    The latter is that card where there is one compressed model, an index otherwise. ``options`` default to those that
+    are stored with the run. Returns all paths, the run's README.md first; an index has a figure of its own where sizes
+    are known. Figures and results of an earlier rendering that are not made any more are removed. Raises UserError
+    where the run is incomplete and lacks models that were compared, and for a user's template that is wrong.
     """
     _check_models(run, comparison)
-    environment = make_environment(card_templates())
-    cards = {f"models/{safe_name(m.slug)}/": _card(run, comparison, m.slug) for m in run.models[1:]}
+    options = read_options(folder.path) if options is None else options
+    environment = card_environment(options.own_templates)
+    template = f"{OWN}{options.template_name}" if options.own_templates else CARD_TEMPLATE
+    cards = {f"models/{safe_name(m.slug)}/": _card(run, comparison, m.slug, options) for m in run.models[1:]}
+    # All pages before any file: a template that is wrong leaves what was there.
+    pages = {place: card.text(environment, template, folder="") for place, card in cards.items()}
+    top, more = _top(environment, template, run, comparison, cards, options)
     written = []
     for place, card in cards.items():
-        written.append(folder.write_text(f"{place}README.md", card.text(environment, folder="")))
-        if card.figure:
-            written.append(folder.write_bytes(f"{place}{FIGURE}", card.figure))
-    if len(cards) == 1:
-        ((place, card),) = cards.items()
-        top = card.text(environment, folder=place)
-    else:
-        frontier = frontier_of(run, comparison)
-        if frontier is not None:
-            written.append(folder.write_bytes(FRONTIER, frontier_png(frontier)))
-        links = {card.view.model.slug: f"{place}README.md" for place, card in cards.items()}
-        top = _index(environment, run, comparison, links, FRONTIER if frontier else None)
+        written.append(folder.write_text(f"{place}README.md", pages[place]))
+        written += [folder.write_bytes(f"{place}{path}", content) for path, content in card.files.items()]
+        _remove_others(folder.path / place, card.files)
+    written += [folder.write_bytes(path, content) for path, content in more.items()]
+    _remove_others(folder.path, more)
     return [folder.write_text("README.md", top), *written]
 
 
-def _index(
-    environment: "Environment", run: RunRecord, comparison: Comparison, links: Mapping[str, str], figure: str | None
-) -> str:
-    view = index_view(run, comparison)
-    names = {"index": view, "links": links, "front": index_front_matter(view), "figure": figure}
-    return _render(environment, INDEX_TEMPLATE, names)
+def _top(
+    environment: "Environment", template: str, run: RunRecord, comparison: Comparison,
+    cards: Mapping[str, _Card], options: CardOptions,
+) -> tuple[str, dict[str, bytes]]:  # fmt: skip
+    """The run's own page and the files of its own."""
+    if len(cards) == 1:
+        ((place, card),) = cards.items()
+        return card.text(environment, template, folder=place), {}
+    figure = frontier_figure(run, comparison) if run.models else None
+    view = index_view(run, comparison, options)
+    links = {card.view.model.slug: f"{place}README.md" for place, card in cards.items()}
+    names = {"index": view, "links": links, "front": index_front_matter(view), "figures": [figure] if figure else []}
+    return render(environment, INDEX_TEMPLATE, names), figure.files if figure else {}
+
+
+def _remove_others(folder: Path, made: Iterable[str]) -> None:
+    """Figures and results that an earlier rendering left: with them a score could be published that is none now. Files
+    that evalcard did not write stay."""
+    kept = {folder / path for path in made}
+    for path in {*(folder / FIGURES).glob("*.png"), *(folder / EVAL_RESULTS).glob("*.yaml")} - kept:
+        with contextlib.suppress(OSError):
+            content = path.read_bytes()
+            if data_digest(content) is not None or content.startswith(WRITTEN_BY.encode()):
+                path.unlink()
+    with contextlib.suppress(OSError):  # it is not there, or something lies in it
+        (folder / EVAL_RESULTS).rmdir()
 
 
 def _check_models(run: RunRecord, comparison: Comparison) -> None:
     compared = {score.model for row in comparison.tasks for score in row.compressed}
     missing = compared - {model.slug for model in run.models}
-    if missing or not run.models:
+    if missing or (not run.models and (run.finished is not None or comparison.tasks)):
         raise UserError(
             f"the run {run.name} is incomplete: it has a comparison, but no record of "
             f"{', '.join(sorted(missing)) or 'its models'}. Give its `evalcard run` command again."
         )
 
 
-def make_environment(templates: Path) -> "Environment":
-    """Jinja over a folder of templates: strict about names, no HTML escapes, as the output is Markdown."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+def _check_markers(text: str, template: str) -> None:
+    """A card is published by its section; two of them, from words of a user's, would be cut at the wrong place."""
+    begins, ends = marked_lines(text)
+    if (begins or ends) and section_of(text) is None:
+        raise UserError(
+            f"the template {template.removeprefix(OWN)} makes a card with {BEGIN} {len(begins)} and {END} {len(ends)} "
+            "times; the two bound the part that `evalcard publish` replaces. Keep one of each in this order, or none."
+        )
 
-    environment = Environment(
-        loader=FileSystemLoader(templates),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
+
+def _card(run: RunRecord, comparison: Comparison, slug: str, options: CardOptions) -> _Card:
+    view = card_view(run, comparison, slug, options)
+    is_whole = not (view.blockers or view.is_sequential or view.unfinished)
+    return _Card(
+        view=view,
+        front_matter=front_matter(run, comparison, view),
+        figures=tuple(figures_of(run, comparison, slug)),
+        results=eval_results(run, comparison, slug) if is_whole else {},
     )
-    environment.filters["cell"] = escape_cell
-    environment.filters["whole"] = on_one_line
-    environment.filters["sentences"] = join_words
-    return environment
-
-
-def escape_cell(text: str) -> str:
-    """Text that stays inside one cell of a Markdown table and starts no mark-up."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
-
-
-def on_one_line(text: str) -> str:
-    """Figures that belong together, such as a recovery and its interval: no line of a narrow table may end in them."""
-    return text.replace(" ", "\u00a0")
-
-
-def join_words(words: list[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
-
-
-def _card(run: RunRecord, comparison: Comparison, slug: str) -> _Card:
-    view = card_view(run, comparison, slug)
-    # Bars of scores read as those of full sets.
-    bars = [] if view.is_sequential else chart_bars(run, comparison, slug)
-    figure = scores_png(bars, f"{view.model.title} and its baseline") if bars else None
-    return _Card(view, front_matter(run, comparison, view), figure)
-
-
-def _render(environment: "Environment", template: str, names: Mapping[str, object]) -> str:
-    text = environment.get_template(template).render(names)
-    # Blocks that are left out leave their blank lines behind.
-    while "\n\n\n" in text:
-        text = text.replace("\n\n\n", "\n\n")
-    return text.strip("\n") + "\n"

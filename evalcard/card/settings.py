@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evalcard.card.paths import measuring_command, portable_command, without_paths
+from evalcard.card.sources import SourcesView, sources_view
 from evalcard.card.tables import shots, tasks_of, total_of
 from evalcard.results.compared import ComparedRow
 from evalcard.results.records import ModelRecord, RunRecord, TaskRecord
@@ -58,6 +59,8 @@ class Settings:
     command: str
     rescored: Rescoring | None
     """None where the run's own command gives these verdicts."""
+    sources: SourcesView | None = None
+    """Of stored results that were put beside each other; None for a run that asked its models itself."""
 
 
 _TOLD = {
@@ -79,7 +82,7 @@ def settings_of(run: RunRecord, models: Sequence[ModelRecord]) -> Settings:
         run=run.name,
         created=run.created[:10],
         backend=str(run.resolved.get("backend", "evalcard")),
-        numerics=_numerics(models),
+        numerics=() if run.sources else _numerics(models),
         facts=tuple(_facts(run)),
         seed=run.seed,
         versions=tuple((name, without_paths(version)) for name, version in run.versions.items()),
@@ -88,6 +91,7 @@ def settings_of(run: RunRecord, models: Sequence[ModelRecord]) -> Settings:
         is_dirty=bool(git.get("dirty")),
         command=portable_command(measuring_command(run.command), _hub_ids(run)),
         rescored=_rescoring(run),
+        sources=sources_view(run),
     )
 
 

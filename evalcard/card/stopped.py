@@ -1,8 +1,10 @@
-"""Runs that stopped as soon as their gate was decided: how far each row went."""
+"""Runs that stopped as soon as their gate was decided, or that never came to their end: how far they went."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from evalcard.card import numbers
+from evalcard.card.paths import without_paths
 from evalcard.card.tables import interval_of, score_of
 from evalcard.results.compared import Comparison
 from evalcard.results.records import RunRecord
@@ -23,6 +25,38 @@ class StoppedLine:
     interval: str
     confidence: str
     """In percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A run without an end: only models with all their answers are compared."""
+
+    complete: tuple[str, ...]
+    """Models with all answers, the baseline first where it is among them."""
+    missing: tuple[str, ...]
+    """Models without; what was asked for and is not known by name is in no list."""
+
+
+def unfinished_of(run: RunRecord) -> Unfinished | None:
+    """None where the run came to its end."""
+    if run.finished is not None:
+        return None
+    complete = [_label(model.name, model.scheme) for model in run.models]
+    given = [run.resolved.get("baseline"), *(run.resolved.get("compressed") or ())]
+    asked = [_asked(one) for one in given if isinstance(one, dict)]
+    # Models are evaluated in the order in which they were asked for.
+    return Unfinished(tuple(complete), tuple(asked[len(complete) :]))
+
+
+def _asked(model: dict[str, Any]) -> str:
+    source = str(model.get("source", ""))
+    name = {"@demo": "evalcard-demo"}.get(source, source.rstrip("/").rsplit("/", 1)[-1])
+    return _label(name, model.get("scheme"))
+
+
+def _label(name: str, scheme: str | None) -> str:
+    last = without_paths(name).rsplit("/", 1)[-1]
+    return f"{last} {scheme}" if scheme else last
 
 
 def is_sequential(run: RunRecord, comparison: Comparison) -> bool:

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 
 from evalcard.card import numbers
 from evalcard.card.contrasts import ContrastsView, contrasts_view
+from evalcard.card.deployment import DeploymentView, deployment_view
+from evalcard.card.fidelity import FidelityView, fidelity_view
 from evalcard.card.findings import FindingGroup, clean, finding_groups
 from evalcard.card.measures import MeasuresView, measures_view
+from evalcard.card.options import CardOptions
+from evalcard.card.overview import Overview, overview_of
 from evalcard.card.paths import without_paths
+from evalcard.card.reproduction import Reproduction, reproduction_of
 from evalcard.card.settings import RowSettings, Settings, row_settings, settings_of
-from evalcard.card.stopped import StoppedLine, is_sequential, stopped_lines
+from evalcard.card.stopped import StoppedLine, Unfinished, is_sequential, stopped_lines, unfinished_of
 from evalcard.card.summary import (
     ErrorsView,
     FlipsView,
@@ -25,6 +30,8 @@ from evalcard.card.summary import (
     telling_errors,
 )
 from evalcard.card.tables import TableView, categories, overall_view, table_view
+from evalcard.card.terms import Terms, terms_of
+from evalcard.card.usage import Creation, Usage, creation_of, quant_method, usage_of
 from evalcard.card.verdicts import GateView, gate_view
 from evalcard.results.compared import Comparison, Finding
 from evalcard.results.records import ModelRecord, RunRecord
@@ -56,6 +63,12 @@ class CardView:
     model: ModelView
     base_model: str | None
     """Hub id of the model that was compressed."""
+    terms: Terms
+    overview: Overview
+    quant_method: str | None
+    """As config.json has it."""
+    unfinished: Unfinished | None
+    """None where the run came to its end."""
     weights_share: str | None
     """Bytes of the weights in percent of the baseline's."""
     headlines: tuple[Headline, ...]
@@ -76,7 +89,14 @@ class CardView:
     groups: tuple[FindingGroup, ...]
     """The findings as a reader takes them in."""
     gate: GateView | None
+    fidelity: FidelityView | None
+    deployment: DeploymentView | None
+    usage: Usage
+    creation: Creation | None
+    notes: str | None
+    """The user's own words, as Markdown."""
     settings: Settings
+    reproduction: Reproduction
     row_settings: tuple[RowSettings, ...]
     has_untested: bool
     """Whether a row counts flips without testing them, as its items were answered several times."""
@@ -86,8 +106,9 @@ class CardView:
         return tuple(finding for finding in self.findings if finding.severity == "blocker")
 
 
-def card_view(run: RunRecord, comparison: Comparison, slug: str) -> CardView:
-    """The card of one compressed model of the run."""
+def card_view(run: RunRecord, comparison: Comparison, slug: str, options: CardOptions | None = None) -> CardView:
+    """The card of one compressed model of the run; ``options``: what its user added."""
+    options = options or CardOptions()
     baseline = run.models[0]
     model = next(model for model in run.models if model.slug == slug)
     named = categories(comparison)
@@ -95,7 +116,11 @@ def card_view(run: RunRecord, comparison: Comparison, slug: str) -> CardView:
     return CardView(
         baseline=model_view(baseline),
         model=model_view(model),
-        base_model=base_model(run),
+        base_model=base_model(run, options),
+        terms=terms_of(run, options, base_model(run, options)),
+        overview=overview_of(model),
+        quant_method=quant_method(model),
+        unfinished=unfinished_of(run),
         weights_share=_share(model.weight_bytes, baseline.weight_bytes),
         headlines=headlines_of(comparison, slug),
         errors=telling_errors(comparison, slug),
@@ -111,15 +136,23 @@ def card_view(run: RunRecord, comparison: Comparison, slug: str) -> CardView:
         findings=findings,
         groups=finding_groups(findings, [row.task for row in comparison.tasks]),
         gate=gate_view(comparison, slug),
+        fidelity=fidelity_view(comparison, slug),
+        deployment=deployment_view(model.config, model.weight_bytes, model.scheme, None),
+        usage=usage_of(run, model, options),
+        creation=creation_of(run, model),
+        notes=options.notes,
         settings=settings_of(run, (baseline, model)),
+        reproduction=reproduction_of(run, [baseline, model], {baseline.slug: "baseline", slug: "compressed"}),
         row_settings=tuple(row_settings(run, row) for row in comparison.tasks),
         has_untested=has_untested(comparison, slug),
     )
 
 
-def base_model(run: RunRecord) -> str | None:
-    """Hub id of the model that was compressed, where it is known: as asked, or the baseline's own; never a folder."""
-    named = run.resolved.get("base_model") or run.models[0].hub_id
+def base_model(run: RunRecord, options: CardOptions | None = None) -> str | None:
+    """Hub id of the model that was compressed, where it is known: as the user said for the card or the run, or the
+    baseline's own; never a folder."""
+    said = options.base_model if options else None
+    named = said or run.resolved.get("base_model") or (run.models[0].hub_id if run.models else None)
     return named if named and _HUB_ID.fullmatch(named) else None
 
 

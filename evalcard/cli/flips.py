@@ -11,6 +11,7 @@ from rich.text import Text
 
 from evalcard.card import numbers
 from evalcard.card.labels import model_labels
+from evalcard.card.report.choices import pick_of
 from evalcard.card.tables import is_percent
 from evalcard.cli.layout import plain_table, print_table
 from evalcard.cli.lines import WIDTH, cut, fact, num_tokens, visible
@@ -128,7 +129,7 @@ def _said(reply: Reply, is_full: bool) -> str:
 def _choices(flip: Flip, is_full: bool) -> Iterator[str]:
     """Every choice with both log-probabilities; a star marks each model's pick."""
     ours, theirs = flip.baseline.sample.choices or [], flip.compressed.sample.choices or []
-    picks = [_picked(reply, given) for reply, given in ((flip.baseline, ours), (flip.compressed, theirs))]
+    picks = [pick_of(given, one.verdict) for one, given in ((flip.baseline, ours), (flip.compressed, theirs))]
     yield "    baseline  compressed  choice (log-probabilities; * picked)"
     for number in range(max(len(ours), len(theirs))):
         cells = [_logprob(given, number, pick) for given, pick in zip((ours, theirs), picks, strict=True)]
@@ -141,16 +142,6 @@ def _choices(flip: Flip, is_full: bool) -> Iterator[str]:
     for label, reply in (("baseline", flip.baseline), ("compressed", flip.compressed)):
         if reply.sample.finish == "error":
             yield from fact(label, _said(reply, is_full))
-
-
-def _picked(reply: Reply, choices: Sequence[ScoredChoice]) -> int | None:
-    """By what was extracted, as a metric may weigh choices by their length; else the likeliest."""
-    said = (reply.verdict.extracted or "").strip()
-    named = [number for number, one in enumerate(choices) if said and one.text.strip() == said]
-    if len(named) == 1:
-        return named[0]
-    scored = [(one.logprob, -number) for number, one in enumerate(choices) if one.logprob is not None]
-    return -max(scored)[1] if scored else None
 
 
 def _logprob(choices: Sequence[ScoredChoice], number: int, pick: int | None) -> str:

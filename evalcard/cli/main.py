@@ -22,10 +22,13 @@ COMMANDS = {
     "gate": ("evalcard.cli.gate", "Judge a run against limits: exit code 0 passes, 1 fails, 3 or 4 cannot tell."),
     "compare": ("evalcard.cli.compare", "Compare two stored results of any kind, with the items that flipped."),
     "card": ("evalcard.cli.card", "Write the model cards of a run again."),
+    "publish": ("evalcard.cli.publish", "Put a card into its repository on the Hub: shown first, one commit."),
+    "report": ("evalcard.cli.report", "Write one HTML page of a run, with a browser over its answers."),
     "rescore": ("evalcard.cli.rescore", "Grade the stored answers of a run again, without a model."),
     "tasks": ("evalcard.cli.tasks", "What a task means here, what a model is sent for it, and fetching its data."),
     "quantize": ("evalcard.cli.quantize", "Write a compressed model: round to nearest, or GPTQ, AWQ, SmoothQuant."),
     "doctor": ("evalcard.cli.doctor", "Look into a checkpoint: schemes, bits, faults, distance from its baseline."),
+    "footprint": ("evalcard.cli.footprint", "Memory that a model takes, from its config: weights, KV cache, GPUs."),
     "list": ("evalcard.cli.list", "List task names and finished runs."),
 }
 """Name -> (module that defines ``command``, its line in --help), so that --help imports nothing."""

@@ -1,8 +1,9 @@
 """One run's models against its baseline: rows, averages and health, as comparison.json holds them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from evalcard.compare.averages import average_rows
+from evalcard.compare.fidelity import Pairs, fidelities, of_rows, pair_answers
 from evalcard.compare.health.examine import examine
 from evalcard.compare.pairing import Answers, check_same_prompts, join_verdicts
 from evalcard.compare.rows import CONFIDENCE, RowScores, compared_row, score_rows
@@ -21,19 +22,27 @@ def compare_folder(folder: RunFolder, run: RunRecord | None = None) -> Compariso
     """
     run = run or folder.read_run()
     answers: dict[str, dict[str, Answers]] = {model.slug: {} for model in run.models}
-    for model in run.models:
-        for task in run.tasks:
-            if folder.has_verdicts(model.slug, task.name):
-                verdicts = folder.read_verdicts(model.slug, task.name)
-                samples = folder.journal(model.slug, task.name).read().values()
-                answers[model.slug][task.name] = join_verdicts(task, model.slug, verdicts, samples)
-    return compare_answers(run, answers)
+    pairs: dict[str, dict[str, Pairs]] = {model.slug: {} for model in run.models[1:]}
+    for task in run.tasks:
+        ours: tuple[list[Verdict], list[Sample]] | None = None
+        for model in run.models:
+            if not folder.has_verdicts(model.slug, task.name):
+                continue
+            verdicts = folder.read_verdicts(model.slug, task.name)
+            samples = list(folder.journal(model.slug, task.name).read().values())
+            answers[model.slug][task.name] = join_verdicts(task, model.slug, verdicts, samples)
+            if model is run.models[0]:
+                ours = verdicts, samples
+            elif ours is not None:
+                pairs[model.slug][task.name] = pair_answers(*ours, samples)
+    fidelity = [one for slug, by_task in pairs.items() for one in of_rows(run.rows, slug, by_task)]
+    return compare_answers(run, answers).model_copy(update={"fidelity": fidelity})
 
 
 def compare_run(
     run: RunRecord,
     verdicts: Mapping[str, Mapping[str, Sequence[Verdict]]],
-    samples: Mapping[str, Mapping[str, Iterable[Sample]]],
+    samples: Mapping[str, Mapping[str, Sequence[Sample]]],
 ) -> Comparison:
     """Compare verdicts and samples, both given as slug -> task -> list.
 
@@ -49,11 +58,11 @@ def compare_run(
         }
         for model in run.models
     }
-    return compare_answers(run, answers)
+    return compare_answers(run, answers).model_copy(update={"fidelity": fidelities(run, verdicts, samples)})
 
 
 def compare_answers(run: RunRecord, answers: ByModel) -> Comparison:
-    """The comparison of answers that are already joined with their verdicts."""
+    """The comparison of answers that are already joined with their verdicts; without fidelity, which needs samples."""
     _refuse_other_prompts(run, answers)
     rows = score_rows(run, answers)
     # How many items a row has used where a run stopped early depends on what they said, so their mean has no interval.

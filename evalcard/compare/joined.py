@@ -17,9 +17,10 @@ from evalcard.compare.alike import (
 )
 from evalcard.compare.beside import findings_of
 from evalcard.compare.comparison import compare_answers
+from evalcard.compare.fidelity import fidelities
 from evalcard.compare.pairing import Answers, join_verdicts
 from evalcard.errors import ComparisonRefused
-from evalcard.results.compared import Comparison
+from evalcard.results.compared import Comparison, FidelityRecord
 from evalcard.results.journal import Address
 from evalcard.results.records import SCHEMA, ModelRecord, RowRecord, RunRecord, TaskRecord
 from evalcard.results.stored import StoredModel
@@ -68,7 +69,7 @@ def compare_stored(
     }
     comparison = compare_answers(run, answers)
     health = sorted([*comparison.health, *findings_of(joined, run)], key=lambda one: SEVERITIES.index(one.severity))
-    return run, comparison.model_copy(update={"health": health})
+    return run, comparison.model_copy(update={"health": health, "fidelity": _fidelity(joined, run)})
 
 
 def _join(baseline: StoredModel, compressed: StoredModel, common_items: bool) -> Joined:
@@ -198,6 +199,18 @@ def _answers(joined: Joined, model: StoredModel, task: TaskRecord, slug: str) ->
         return {at: found[at] for at in shared}
     # Hashes of other things than the same prompts must not be held against each other.
     return {at: replace(found[at], prompt_hash="") for at in shared}
+
+
+def _fidelity(joined: Joined, run: RunRecord) -> list[FidelityRecord]:
+    """Of what both answered."""
+    slugs = [model.slug for model in run.models]
+    both = dict(zip(slugs, (joined.baseline, joined.compressed), strict=True))
+    shared = {task: set(joined.shared[task]) for task in joined.tasks}
+    verdicts = {
+        task: [one for one in joined.baseline.verdicts.get(task, ()) if (one.item_id, one.repeat) in shared[task]]
+        for task in joined.tasks
+    }
+    return fidelities(run, {slugs[0]: verdicts}, {slug: model.samples for slug, model in both.items()})
 
 
 def _names(model: StoredModel) -> str:

@@ -11,6 +11,7 @@ import yaml
 from evalcard.errors import UserError
 from evalcard.gate.calibration import calibrate
 from evalcard.gate.history import Change, Moved, changes_between, check_reason, whole
+from evalcard.gate.lmeval_yaml import read_lmeval
 from evalcard.gate.spec import DEFAULT_CONFIDENCE, Bounds, Calibration, GateSpec
 from evalcard.gate.strict import Place, read_mapping
 from evalcard.gate.verdict import Decide
@@ -36,8 +37,11 @@ _HEAD = """\
 
 
 def load_gate(path: Path) -> GateSpec:
-    """Read a gate file. Raises UserError for anything in it that is not known, twice there, or no limit at all."""
-    return _load(path)[0]
+    """Read a gate file, or an lm-eval test of llm-compressor's (gate/lmeval_yaml.py).
+
+    Raises UserError for anything in it that is not known, twice there, or no limit at all.
+    """
+    return read_lmeval(path) or _load(path)[0]
 
 
 def write_gate(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from evalcard.errors import ComparisonRefused
 from evalcard.gate.calibration import not_calibrated, other_revisions
 from evalcard.gate.decide import Held, hold
+from evalcard.gate.lmeval_notes import check_setup, notes_of
 from evalcard.gate.notes import notes_on
 from evalcard.gate.spec import GateSpec
 from evalcard.gate.targets import Target, find_targets
@@ -33,8 +34,11 @@ def judge(comparison: Comparison, spec: GateSpec, run: RunRecord | None = None) 
     Raises UserError for a limit that cannot be asked of this comparison (see ``find_targets``).
     """
     targets = find_targets(comparison, spec, run)
+    if spec.asked_by is not None:
+        check_setup(spec.asked_by, comparison, run)
     held = {slug: hold(targets, slug, spec, comparison.confidence) for slug in _slugs(comparison)}
-    notes = list(dict.fromkeys([*notes_on(comparison, held, spec), *other_revisions(spec.set_for, run)]))
+    asked = notes_of(spec.asked_by, comparison, run) if spec.asked_by is not None else ()
+    notes = list(dict.fromkeys([*asked, *notes_on(comparison, held, spec), *other_revisions(spec.set_for, run)]))
     models = [
         _judge_model(comparison, slug, one, spec, run).model_copy(
             update={"notes": [text for whose, text in notes if whose == slug]}
@@ -100,10 +104,10 @@ def keep_verdict(earlier: Comparison, comparison: Comparison) -> Comparison:
 
 
 def _unnamed(comparison: Comparison) -> Comparison:
-    """What a gate judges by: without its word, and without the metrics' names, which another judge of the same answers
-    changes though every score stays."""
+    """What a gate judges by: without its word, without the metrics' names, which another judge of the same answers
+    changes though every score stays, and without fidelity, which an older evalcard did not tell."""
     rows = [row.model_copy(update={"metric": ""}) for row in comparison.tasks]
-    return comparison.model_copy(update={"tasks": rows, "verdict": None})
+    return comparison.model_copy(update={"tasks": rows, "verdict": None, "fidelity": []})
 
 
 def _slugs(comparison: Comparison) -> list[str]:

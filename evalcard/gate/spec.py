@@ -3,11 +3,15 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
 from evalcard.errors import UserError
 from evalcard.gate.verdict import Decide, Kind, Scope
 from evalcard.percent import confidence_fault, percent_fault
 from evalcard.results.compared import OVERALL
+
+if TYPE_CHECKING:
+    from evalcard.gate.lmeval_yaml import LmevalSetup
 
 DEFAULT_MIN_RECOVERY = 99.0
 DEFAULT_CONFIDENCE = 0.95
@@ -84,6 +88,8 @@ class GateSpec:
     decide: Decide = "interval"
     """What is held against a limit: the end of the interval, or the measured value itself."""
     set_for: Calibration | None = None
+    asked_by: "LmevalSetup | None" = None
+    """The file of llm-compressor's that asks for these limits; None for a gate of our own."""
 
     def __post_init__(self) -> None:
         if fault := confidence_fault(self.confidence):

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from evalcard.errors import ComparisonRefused, UserError
-from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, PairedRecord
+from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, FidelityRecord, PairedRecord
 from evalcard.results.records import RunRecord
 from evalcard.results.store import COMPARISON_FILE, RunFolder
 
@@ -60,6 +60,8 @@ def _figures(comparison: Comparison) -> Iterator[str]:
         yield from (f"it has the {what} {name!r} twice" for name in _several(row.task for row in rows))
     for row in _all_rows(comparison):
         yield from (f"{row.task}: {fault}" for fault in _of_row(row))
+    for one in comparison.fidelity:
+        yield from (f"the fidelity of {one.model} on {one.row}: {fault}" for fault in _of_fidelity(one))
 
 
 def _of_row(row: ComparedRow) -> Iterator[str]:
@@ -133,6 +135,23 @@ def _of_paired(paired: PairedRecord) -> Iterator[str]:
         yield f"paired has {paired.degrees:g} degrees of freedom"
 
 
+def _of_fidelity(one: FidelityRecord) -> Iterator[str]:
+    """Sizes may be a hair below 0 where another program, which rounds, measured them."""
+    told = one.generated
+    shares = {"top_agreement": one.top_agreement, "gold_shift": one.gold_shift}
+    if told is not None:
+        shares |= {"identical": told.identical, "token_agreement": told.token_agreement}
+    for name, share in shares.items():
+        if share is not None and not 0 <= share <= 1:
+            yield f"{name} is {share:g}, not from 0 to 1"
+    sizes = [size for size in (one.kl_median, one.kl_p90, one.kl_p99, one.kl_max) if size is not None]
+    if sizes != sorted(sizes) or (sizes and sizes[0] < -_CLOSE and one.unit == "choices"):
+        yield f"its divergences of median, 90 %, 99 % and most are {', '.join(f'{size:g}' for size in sizes)}"
+    counts = [one.items, one.gold_items, *one.left_out.values(), *((told.answers, told.with_tokens) if told else ())]
+    if min(counts) < 0 or (one.kl_bins is not None and sum(one.kl_bins) != one.items):
+        yield f"it counts {one.items} items, in bins {one.kl_bins}"
+
+
 def _foreign(comparison: Comparison, run: RunRecord) -> Iterator[str]:
     """Rows and models of the run that have no score are named by a finding."""
     if comparison.run != run.name:
@@ -142,6 +161,8 @@ def _foreign(comparison: Comparison, run: RunRecord) -> Iterator[str]:
     for row in _all_rows(comparison):
         others = [one.model for one in row.compressed if one.model not in slugs]
         yield from (f"it has the model {slug!r} on {row.task}, which the run lacks" for slug in others)
+    others = [one.model for one in comparison.fidelity if one.model not in slugs]
+    yield from (f"it has the fidelity of the model {slug!r}, which the run lacks" for slug in others)
     scored = {row.task: {one.model for one in row.compressed} for row in comparison.tasks}
     for name in rows:
         missing = [slug for slug in slugs if slug not in scored.get(name, ())]

@@ -139,6 +139,62 @@ class Finding(Record):
     """Name of the one row it concerns; None where it concerns the whole run."""
 
 
+LeftOutWhy = Literal["failed", "other_choices", "unpaired"]
+"""Why a pair of answers is in no figure of fidelity: one of them failed or has a log-probability that is not finite,
+they were asked for other choices, or there is one of them only."""
+
+
+class GeneratedFidelity(Record):
+    """How far a compressed model writes what the baseline wrote."""
+
+    answers: int
+    """Pairs of generated answers."""
+    identical: float
+    """Share of them that are the same word for word."""
+    with_tokens: int
+    """Pairs of which both models' tokens are known."""
+    first_difference: float | None
+    """Median number of equal tokens before the first different one, over the pairs whose tokens differ; None where none
+    does."""
+    token_agreement: float | None
+    """Mean over the pairs with tokens: equal tokens before the first different one, over those of the longer answer."""
+
+
+class FidelityRecord(Record):
+    """How alike a compressed model and its baseline are on one row, beyond scores (compare/fidelity.py).
+
+    Divergences are KL(baseline || compressed) in nats.
+    """
+
+    row: str
+    """Name of the row, or of the text where another program measured over all tokens."""
+    model: str
+    """Slug."""
+    unit: Literal["choices", "tokens"] | None
+    """What each distribution is over: the choices of an item, or the vocabulary at one place of a text; None where
+    there are generated answers only."""
+    items: int
+    """Distributions compared: pairs of scored answers, or places of a text."""
+    kl_mean: float | None = None
+    kl_stderr: float | None = None
+    """Standard error of the mean; None below two items."""
+    kl_median: float | None = None
+    kl_p90: float | None = None
+    kl_p99: float | None = None
+    kl_max: float | None = None
+    kl_bins: list[int] | None = None
+    """Items by size of the divergence, in the bins of compare/divergence.py; None where only sums are known."""
+    top_agreement: float | None = None
+    """Share of items on which both models find the same choice, or token, most probable."""
+    gold_items: int = 0
+    """Items of which it is known which choice is right."""
+    gold_shift: float | None = None
+    """Mean absolute difference of the right choice's probability among the choices, over these."""
+    generated: GeneratedFidelity | None = None
+    left_out: dict[LeftOutWhy, int] = {}
+    """Pairs of answers that are in none of these figures, by reason."""
+
+
 class Comparison(Record):
     """comparison.json."""
 
@@ -154,3 +210,5 @@ class Comparison(Record):
     """Confidence of every interval here."""
     verdict: dict[str, Any] | None
     """The gate's last word on this comparison, None where no gate was asked."""
+    fidelity: list[FidelityRecord] = []
+    """By compressed model and row, where answers could be compared so; empty where an older evalcard compared."""

@@ -153,6 +153,20 @@ class RowRecord(Record):
         return sum(task.items_total for task in tasks) if self.items_total is None else self.items_total
 
 
+class PlainLayers(Record):
+    """Linears and embeddings of one kind that a compressed model holds in full precision."""
+
+    kind: str
+    """Last part of their names, such as embed_tokens or lm_head."""
+    count: int
+    of: int
+    """Layers of this kind in all."""
+    dtype: str
+    """As they are stored, such as bf16."""
+    shares: str | None = None
+    """The kind whose weight they share, so that it is there once."""
+
+
 class ModelRecord(Record):
     """One model of the run. Paths live only in the spec as asked, so that this record can be published."""
 
@@ -181,6 +195,14 @@ class ModelRecord(Record):
     weight_bytes: int | None = None
     """Bytes of all weights as the scheme stores them, a tied head once."""
     num_parameters: int | None = None
+    config: dict[str, Any] | None = None
+    """config.json without anything that is or may be a path; None where it was not at hand."""
+    left_plain: list[PlainLayers] | None = None
+    """What stays in full precision where something is compressed; None where nothing is, or nobody looked."""
+    recipe: str | None = None
+    """recipe.yaml beside the weights, each path in it cut to its last part; None where there is none."""
+    stated: dict[str, str | list[str]] | None = None
+    """What the front matter of the README.md beside the weights says of licence and language, word for word."""
 
 
 class ProgressRecord(Record):
@@ -240,6 +262,21 @@ class NoiseRecord(Record):
     """Of them, answers whose score changed."""
 
 
+class SourceRecord(Record):
+    """Where one model's answers come from, in a run that was put together from stored results."""
+
+    program: str
+    """What measured them, with its version where that is known, such as ``lm_eval 0.4.13``."""
+    run: str | None = None
+    """Name of evalcard's own run; None for another program's results."""
+    files: list[str] = []
+    """Names of another program's files, without folders."""
+    created: str | None = None
+    """When it was measured, as it says itself; ISO 8601."""
+    prompts: Literal["ids", "text", "none"] = "ids"
+    """What the stored hashes of its prompts are of: token ids, texts, or nothing that can be compared."""
+
+
 class RunRecord(Record):
     """run.json: everything about the run but its answers."""
 
@@ -271,3 +308,6 @@ class RunRecord(Record):
     """By row, where the run was to stop as soon as its gate was decided; empty for a run of fixed size."""
     noise: list[NoiseRecord] = []
     """By task, where the baseline was asked again; empty where it was not."""
+    sources: dict[str, SourceRecord] = {}
+    """By slug, where stored results were put beside each other (`evalcard compare A B --card`); empty for a run that
+    asked its models itself. ``hardware`` and ``versions`` then hold what is known of all of them alike."""

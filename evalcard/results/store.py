@@ -1,22 +1,28 @@
 """A run's folder: journals of answers, verdicts, records and cards. The one place that knows the layout."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
 from evalcard.errors import UserError
 from evalcard.results.compared import Comparison
 from evalcard.results.consistency import check_run
-from evalcard.results.files import decode_record, encode_record, read_record, safe_name, write_whole
+from evalcard.results.files import decode_record, encode, encode_record, read_record, safe_name, write_whole
 from evalcard.results.journal import Journal
 from evalcard.results.lock import LOCK_FILE, OWNER_FILE, RunLock
-from evalcard.results.records import RunRecord, Verdict
+from evalcard.results.records import SCHEMA, ItemId, RunRecord, Sample, Verdict
 
 RUN_FILE = "run.json"
 COMPARISON_FILE = "comparison.json"
 SAMPLES = "samples"
 VERDICTS = "verdicts"
-OWNED = (RUN_FILE, COMPARISON_FILE, SAMPLES, VERDICTS, "README.md", "models", LOCK_FILE, OWNER_FILE)
+QUESTIONS_FILE = "questions.json"
+Questions = Mapping[str, Mapping[ItemId, str]]
+OWNED = (
+    RUN_FILE, COMPARISON_FILE, QUESTIONS_FILE, SAMPLES, VERDICTS, "README.md", "card.json", "report.html", "models",
+    LOCK_FILE, OWNER_FILE,
+)  # fmt: skip
 """What evalcard itself reads and writes in a run's folder, cards as well; anything else there is the user's."""
 
 
@@ -65,6 +71,24 @@ class RunFolder:
         """Replace all verdicts of one model on one task."""
         lines = [encode_record(verdict) + b"\n" for verdict in verdicts]
         write_whole(self._verdicts_path(slug, task), b"".join(lines))
+
+    def write_samples(self, slug: str, task: str, samples: Iterable[Sample]) -> None:
+        """Replace all answers of one model to one task: those of other results, which no journal grew."""
+        lines = [encode_record(sample) + b"\n" for sample in samples]
+        write_whole(self.path / SAMPLES / safe_name(slug) / f"{safe_name(task)}.jsonl", b"".join(lines))
+
+    def write_questions(self, questions: Questions) -> None:
+        """Replace what was asked, by task and item, where no task file can tell it again."""
+        told = {task: [[item, text] for item, text in by_item.items()] for task, by_item in questions.items()}
+        write_whole(self.path / QUESTIONS_FILE, encode({"schema": SCHEMA, "questions": told}) + b"\n")
+
+    def read_questions(self) -> dict[str, dict[ItemId, str]]:
+        """Empty where there are none, or none that can be read: nothing is measured by them."""
+        try:
+            told = json.loads((self.path / QUESTIONS_FILE).read_bytes())["questions"]
+            return {str(task): {item: str(text) for item, text in pairs} for task, pairs in told.items()}
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            return {}
 
     def has_verdicts(self, slug: str, task: str) -> bool:
         return self._verdicts_path(slug, task).exists()

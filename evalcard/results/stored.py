@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from evalcard.results.records import ItemId, ModelRecord, RowRecord, Sample, TaskRecord, Verdict
+from evalcard.results.records import ItemId, ModelRecord, RowRecord, Sample, SourceRecord, TaskRecord, Verdict
 
 
 class LeftOut(NamedTuple):
@@ -40,3 +40,5 @@ class StoredModel:
     is_complete: bool = True
     left_out: Mapping[str, LeftOut] = field(default_factory=dict)
     """By task or file, what of its results is in none of the rows."""
+    source: SourceRecord | None = None
+    """The same as ``origin`` for a program, without what was passed over."""

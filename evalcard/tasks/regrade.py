@@ -49,6 +49,11 @@ def prepare_stored(
 
 def _spec_of(run: RunRecord, data_root: str | None, trust_task_code: bool) -> RunSpec:
     """The run's spec; whether to trust code is asked anew, as the run may have come from another machine."""
+    if run.sources:
+        raise UserError(
+            f"the run {run.name} was put together from stored results, so that no task file is known of it. Its "
+            "answers are graded as they were where they were measured; rescore that run, or compare its results anew."
+        )
     resolved = dict(run.resolved) | {"trust_task_code": trust_task_code}
     if data_root is not None:
         resolved["data_root"] = data_root

@@ -12,7 +12,7 @@ from evalcard.results.imported import inspect_log, lighteval, lm_eval
 from evalcard.results.imported.detect import Found, Kind, found_in, stray_in
 from evalcard.results.imported.files import laid_out
 from evalcard.results.imported.parts import Log, Part, single_rows
-from evalcard.results.records import ModelRecord
+from evalcard.results.records import ModelRecord, SourceRecord
 from evalcard.results.stored import LeftOut, StoredModel
 
 _LISTED = 10
@@ -117,7 +117,14 @@ def _stored(slug: str, logs: Sequence[Log], reader: _Reader, strays: Mapping[str
         created=max((log.created for log in used if log.created), default=None),
         is_complete=all(log.is_complete for log in used),
         left_out=whole.left_out,
+        source=_source(used),
     )
+
+
+def _source(used: Sequence[Log]) -> SourceRecord:
+    created = max((log.created for log in used if log.created), default=None)
+    names = list(dict.fromkeys(log.path.name for log in used))
+    return SourceRecord(program=used[0].writer, files=names, created=created, prompts="text")
 
 
 def _joined(parts: Sequence[Part]) -> Part:

@@ -64,7 +64,8 @@ def make_case() -> Callable[..., tuple[RunRecord, Comparison]]:
 
     def make(num_compressed: int = 1, **changes: Any) -> tuple[RunRecord, Comparison]:
         facts = {
-            "schema": 1, "name": "arc-0a1b2c3d", "created": "2026-11-30T10:00:00+00:00", "finished": None, "asked": {},
+            "schema": 1, "name": "arc-0a1b2c3d", "created": "2026-11-30T10:00:00+00:00",
+            "finished": "2026-11-30T10:40:00+00:00", "asked": {},
             "resolved": {"backend": "evalcard", "dtype": "float32", "device": "auto", "base_model": None},
             "models": MODELS[: 1 + num_compressed], "tasks": TASKS,
             "rows": [RowRecord(name=task.name, tasks=[task.name], rule="task") for task in TASKS], "progress": [],

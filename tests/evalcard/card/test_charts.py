@@ -1,11 +1,15 @@
-"""The figure."""
+"""The figure of scores."""
 
 import struct
 import sys
+from dataclasses import replace
 
 import pytest
 
-from evalcard.card.charts import Bar, chart_bars, scores_png
+from evalcard.card.canvas import MOST_ROWS
+from evalcard.card.charts import Bar, chart_bars, scores_png, shown_bars
+from evalcard.card.pngdata import data_digest
+from evalcard.card.theme import DARK
 
 
 def size_of(png: bytes) -> tuple[int, int]:
@@ -47,3 +51,15 @@ def test_drawing_brings_no_global_state_along():
     before = "matplotlib.pyplot" in sys.modules
     scores_png(bars(1), "A")
     assert ("matplotlib.pyplot" in sys.modules) == before
+
+
+def test_of_many_rows_those_that_lost_most_are_drawn():
+    many = [replace(bar, compressed=80 - n / 10) for n, bar in enumerate(bars(60))]
+    assert [bar.label for bar in shown_bars(many)] == [bar.label for bar in many[-MOST_ROWS:]]
+    assert size_of(scores_png(many, "A"))[1] < 1.1 * size_of(scores_png(many[:MOST_ROWS], "A"))[1]
+    assert data_digest(scores_png(many, "A")) != data_digest(scores_png(many[-MOST_ROWS:], "A"))
+
+
+def test_both_themes_draw_the_same_data():
+    light, dark = scores_png(bars(2), "A"), scores_png(bars(2), "A", DARK)
+    assert light != dark and data_digest(light) == data_digest(dark) is not None

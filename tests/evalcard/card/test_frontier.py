@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from matplotlib.axes import Axes
 
+from evalcard.card.figures import frontier_figure
 from evalcard.card.frontier import Frontier, Point, frontier_of, frontier_png
+from evalcard.card.pngdata import data_digest
+from evalcard.card.theme import DARK
 from evalcard.results.compared import Comparison
 from evalcard.results.records import RunRecord
 
@@ -103,6 +106,22 @@ def test_a_name_stays_off_the_whisker_of_another_model(monkeypatch):
         for name, box in boxes.items():
             crossed = box.x0 <= ends[0, 0] <= box.x1 and box.y0 <= ends[1, 1] and ends[0, 1] <= box.y1
             assert not crossed, (name, point)
+
+
+def test_a_name_stays_off_the_line_of_the_baseline(monkeypatch):
+    axes = drawn(monkeypatch, Point("w8a8", 260_000_000, 99.8))
+    box = next(note for note in axes.texts if note.get_text() == "w8a8").get_window_extent()
+    line = axes.transData.transform([(0, 100.0)])[0, 1]
+    assert not box.y0 <= line <= box.y1
+
+
+def test_light_and_dark_draw_the_same_and_words_tell_it(make_case):
+    figure = frontier_figure(*sums_only(make_case))
+    assert data_digest(figure.light) == data_digest(figure.dark) is not None and figure.light != figure.dark
+    assert sorted(figure.files) == ["figures/frontier-dark.png", "figures/frontier.png"]
+    assert "the baseline is 100.00 at 2,200.0 MB" in figure.alt and "w4a16 100.00 (" in figure.alt
+    assert frontier_png(frontier(*NEAR), DARK) != frontier_png(frontier(*NEAR))
+    assert frontier_figure(*make_case(1)) is None
 
 
 def test_axes_begin_at_no_bytes_and_hold_every_end(monkeypatch):

@@ -1,5 +1,7 @@
 """The one form of numbers."""
 
+import pytest
+
 from evalcard.card import numbers
 
 
@@ -33,3 +35,13 @@ def test_nothing_is_not_negative():
     assert [numbers.fixed(-0.001), numbers.fixed(-0.0), numbers.fixed(-0.01)] == ["0.00", "0.00", "-0.01"]
     assert numbers.interval(-0.001, -0.0049) == "[0.00, 0.00]" and numbers.recovery(-0.001) == "0.00 %"
     assert numbers.score(-1e-9, None, True) == "0.00"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (0.0, "0"), (1.0, "1.0"), (0.0123, "0.012"), (0.0001, "0.00010"), (9.9e-5, "9.9×10⁻⁵"),
+     (3e-12, "3.0×10⁻¹²"), (9.94, "9.9"), (9.96, "10.0"), (123.45, "123.5"), (-1e-6, "-1.0×10⁻⁶"), (9.999e-3, "0.010"),
+     (9.999e-5, "0.00010")],
+)  # fmt: skip
+def test_divergences_have_two_digits(value: float | None, text: str):
+    assert numbers.nats(value) == text

@@ -8,14 +8,19 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from jinja2 import UndefinedError
 
+from evalcard.card.options import CardOptions
 from evalcard.card.render import escape_cell, join_words, make_environment, write_cards
+from evalcard.card.section import BEGIN, END, marked_lines, section_of
 from evalcard.errors import UserError
 from evalcard.gate.judge import judge, with_verdict
 from evalcard.gate.spec import Bounds, GateSpec
 from evalcard.resources import card_templates
-from evalcard.results.records import RescoreRecord
+from evalcard.results.compared import Finding
+from evalcard.results.files import encode_record
+from evalcard.results.records import RescoreRecord, RowRecord
 from evalcard.results.store import RunFolder
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -37,7 +42,12 @@ def check_golden(name: str, text: str) -> None:
 
 def test_one_compressed_model(make_case, tmp_path):
     paths, text = written(tmp_path, make_case())
-    assert paths == ["README.md", "models/toy-1b-w8a8/README.md", "models/toy-1b-w8a8/figures/scores.png"]
+    drawn = [
+        f"models/toy-1b-w8a8/figures/{name}{how}.png"
+        for name in ("recovery", "scores", "flips")
+        for how in ("", "-dark")
+    ]
+    assert paths == ["README.md", "models/toy-1b-w8a8/README.md", *drawn]
     card = (tmp_path / "run" / paths[1]).read_text(encoding="utf-8")
     assert text == card.replace("](figures/", "](models/toy-1b-w8a8/figures/") != card
     check_golden("card.md", card)
@@ -71,7 +81,7 @@ def test_several_compressed_models(make_case, tmp_path):
     run, comparison = make_case(2)
     judged = with_verdict(comparison, judge(comparison, GateSpec()))
     paths, text = written(tmp_path, (run, judged))
-    assert len(paths) == 6 and "figures/frontier.png" in paths
+    assert len(paths) == 3 + 2 * 6 + 2 and {"figures/frontier.png", "figures/frontier-dark.png"} <= {*paths}
     for link in re.findall(r"\]\((models/[^)]+)\)", text):
         assert (tmp_path / "run" / link).is_file()
     check_golden("index.md", text)
@@ -210,3 +220,117 @@ def test_figures_that_belong_together_stay_on_one_line(make_case, tmp_path):
 def test_a_p_that_is_a_dash_is_explained_only_where_it_occurs(make_case, reasoning_case, tmp_path):
     assert "dash where items were answered several times" in written(tmp_path / "a", reasoning_case)[1]
     assert "answered several times" not in written(tmp_path / "b", make_case())[1]
+
+
+HOSTILE = [
+    "{{7*7}}", "</script><img src=x onerror=alert(1)>", "a|b", "$$x$$", "nul\x00l", "\u202ertl", "---", "`tick",
+    "- x\n---\n# y", "<!-- evalcard:end -->",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("num_compressed", [1, 2])
+def test_names_of_any_kind_stay_names(make_case, tmp_path, monkeypatch, name, num_compressed):
+    """In title, tables, findings, settings and front matter of the card and of the index."""
+    from markdown_it import MarkdownIt
+
+    # What they draw has tests of its own, and takes seconds.
+    monkeypatch.setattr("evalcard.card.render.figures_of", lambda *_: [])
+    monkeypatch.setattr("evalcard.card.render.frontier_figure", lambda *_: None)
+    run, plain_comparison = make_case(num_compressed)
+    words = {"name": name, "scheme_title": name, "numerics": name, "hub_id": None, "revision": name}
+    models = [model.model_copy(update=words) for model in run.models]
+    tasks = [
+        run.tasks[0].model_copy(update={"name": name, "version": name, "decoding": name, "category": name}),
+        run.tasks[2],
+    ]
+    rows = [RowRecord(name=task.name, tasks=[task.name], rule="task") for task in tasks]
+    run = run.model_copy(
+        update={"models": models, "tasks": tasks, "rows": rows, "hardware": {"cpu": name}, "name": name}
+    )
+    finding = Finding(finding=f"See {name} and `{name}`.", severity="warning", where=name, advice=name)
+    named = [
+        row.model_copy(update={"task": name, "tasks": [name], "category": name}) if row.task == "arc" else row
+        for row in plain_comparison.tasks
+        if row.task in ("arc", "sums")
+    ]
+    changes = {"tasks": named, "averages": [], "overall": None, "health": [finding]}
+    _, text = written(tmp_path, (run, plain_comparison.model_copy(update=changes)))
+    for page in (tmp_path / "run").rglob("README.md"):
+        text = page.read_text(encoding="utf-8")
+        front = yaml.safe_load(text.split("\n---\n")[0].removeprefix("---\n"))
+        assert front["library_name"] == "transformers" and front["tags"][0] == "evalcard"
+        assert "$$" not in text.split("\n---\n", 1)[1] and "\x00" not in text and "\u202e" not in text
+        assert marked_lines(text) == ([], []) or section_of(text)
+        body = text.split("\n---\n", 1)[1]
+        html = MarkdownIt("commonmark", {"html": True}).enable("table").render(body)
+        assert html.count("<h1>") == 1 and "<hr" not in html and "<script" not in html
+        assert not re.search(r"<img(?! src=\"(models/[^\"]+/)?figures/)", html)
+        for block in re.findall(r"(?:^\|.*\n)+", body, flags=re.MULTILINE):
+            assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1, block
+
+
+def test_a_run_without_an_end_says_so(make_case, tmp_path):
+    run, _ = make_case()
+    resolved = run.resolved | {
+        "baseline": {"source": "acme/toy-1b", "scheme": None},
+        "compressed": [{"source": "acme/toy-1b", "scheme": "w8a8"}, {"source": "/home/me/toy-gptq", "scheme": None}],
+    }
+    paths, text = written(tmp_path, make_case(rows=run.rows[:3], resolved=resolved, finished=None))
+    assert (
+        "**This run did not come to its end.** All answers are there of `toy-1b` and `toy-1b w8a8`; "
+        "they are missing of `toy-gptq`." in text
+    )
+    assert "model-index" not in text and "/home/me" not in text and "## Accuracy" in text
+
+
+@pytest.mark.parametrize("num_models", [0, 1])
+def test_a_run_without_a_compressed_model_yet(make_case, tmp_path, num_models):
+    run, comparison = make_case(0, finished=None)
+    run = run.model_copy(update={"models": run.models[:num_models]})
+    if not num_models:
+        comparison = comparison.model_copy(update={"tasks": [], "averages": [], "overall": None, "health": []})
+    paths, text = written(tmp_path, (run, comparison))
+    assert paths == ["README.md"] and "did not come to its end" in text and "model-index" not in text
+    assert ("No model has all of its answers" in text) == (num_models == 0)
+
+
+def test_the_users_notes_are_in_the_section_as_they_are(make_case, tmp_path):
+    notes = "### Mine\n\n| a | b |\n|---|---|\n| *x* | {{ y }} |\n"
+    with RunFolder.open(tmp_path, "run") as folder:
+        (folder.path / "notes.md").write_text(notes, encoding="utf-8")
+        top, *_ = write_cards(folder, *make_case())
+    _, section, _ = re.split(r"<!-- evalcard:(?:begin|end) -->", top.read_text(encoding="utf-8"))
+    assert notes in section and section.count("## Notes\n") == 1
+
+
+def test_the_marks_are_those_that_are_published(make_case, tmp_path):
+    _, text = written(tmp_path, make_case())
+    assert section_of(text) == text[text.index(BEGIN) : text.index(END) + len(END)]
+    assert text.index("# toy-1b") < text.index(BEGIN)
+
+
+def test_what_is_kept_with_the_run_is_rendered_again(make_case, tmp_path):
+    """By whoever renders it: the run itself, the gate, a new grading."""
+    with RunFolder.open(tmp_path, "run") as folder:
+        folder.write_bytes(
+            "card.json",
+            encode_record(CardOptions(license="mit", template="{{ card.terms.license }}", template_name="t")),
+        )
+        top, *_ = write_cards(folder, *make_case())
+    assert top.read_text(encoding="utf-8") == "mit\n"
+
+
+def test_own_cards_are_sound(make_case, tmp_path):
+    """Nothing that would be refused, and every printed recovery follows."""
+    from evalcard.card.check.check import check_card
+
+    run, _ = make_case()
+    options = CardOptions(license="apache-2.0", language=["en"])
+    with RunFolder.open(tmp_path, "run") as folder:
+        paths = write_cards(folder, *make_case(rows=run.rows[:3]), options)
+        card = next(path for path in paths if path.parent.name == "toy-1b-w8a8")
+        files = {
+            path.relative_to(card.parent).as_posix(): path.read_bytes() for path in paths if card.parent in path.parents
+        }
+    assert [str(one) for one in check_card(card.read_text(encoding="utf-8"), files=files, own=True)] == []

@@ -11,7 +11,7 @@ from evalcard.errors import ComparisonRefused, UserError
 from evalcard.gate.judge import judge, judge_run, keep_verdict, with_verdict
 from evalcard.gate.spec import Bounds, GateSpec
 from evalcard.gate.verdict import EXIT_CODES, GateVerdict
-from evalcard.results.compared import Comparison
+from evalcard.results.compared import Comparison, FidelityRecord
 from evalcard.results.store import RunFolder
 
 
@@ -209,6 +209,9 @@ def test_a_verdict_stands_as_long_as_what_it_judged(row: Any, comparison: Any):
     renamed = first.model_copy(update={"tasks": [first.tasks[0].model_copy(update={"metric": "number"})]})
     kept = keep_verdict(judged, renamed)
     assert kept == renamed.model_copy(update={"verdict": judged.verdict}), "another judge that says the same"
+    told = FidelityRecord(row="arc", model="small", unit="choices", items=4, kl_mean=0.1)
+    newer = first.model_copy(update={"fidelity": [told]})
+    assert keep_verdict(judged, newer).verdict == judged.verdict, "an older evalcard told no fidelity"
 
 
 def test_each_reason_is_given_once(row: Any, comparison: Any, finding: Any):

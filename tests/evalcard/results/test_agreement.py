@@ -120,3 +120,43 @@ def test_a_row_without_answers_is_told_by_its_finding(run: RunRecord):
     check_comparison(compare_answers(run, by_model), run, "here")
     by_model = {"base": {"t": answers(0), "u": answers(0)}, "small": {"t": answers(1)}}
     check_comparison(compare_answers(run, by_model), run, "here")
+
+
+FIDELITY = {
+    "row": "t", "model": "small", "unit": "choices", "items": 3, "kl_mean": 0.1, "kl_median": 0.1, "kl_p90": 0.2,
+    "kl_p99": 0.2, "kl_max": 0.3, "kl_bins": [3], "top_agreement": 1.0,
+    "generated": {"answers": 2, "identical": 0.5, "with_tokens": 2, "first_difference": 3.0, "token_agreement": 0.7},
+}  # fmt: skip
+
+
+def with_fidelity(data: dict[str, Any], place: str = "row", value: Any = "t") -> Comparison:
+    one = {**FIDELITY, "generated": dict(FIDELITY["generated"])}
+    set_at(one, place, value)
+    return Comparison.model_validate({**data, "fidelity": [one]})
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("top_agreement", 1.2, "top_agreement is 1.2, not from 0 to 1"),
+        ("generated.identical", -0.1, "identical is -0.1"),
+        ("generated.token_agreement", 2.0, "token_agreement is 2"),
+        ("kl_p90", 0.05, "its divergences of median, 90 %, 99 % and most are 0.1, 0.05, 0.2, 0.3"),
+        ("kl_median", -0.1, "most are -0.1"),
+        ("kl_mean", math.inf, "is inf, which is no finite number"),
+        ("items", 4, r"it counts 4 items, in bins \[3\]"),
+        ("left_out", {"failed": -1}, "it counts 3 items"),
+    ],
+)
+def test_fidelity_that_cannot_be(run: RunRecord, data: dict[str, Any], place: str, value: Any, said: str):
+    check_comparison(with_fidelity(data), run, "here")
+    with pytest.raises(UserError, match=said):
+        check_comparison(with_fidelity(data, place, value), run, "here")
+
+
+def test_fidelity_of_another_runs_model(run: RunRecord, data: dict[str, Any]):
+    finished = run.model_copy(update={"finished": "2026-01-01T00:00:00+00:00"})
+    check_comparison(with_fidelity(data), finished, "here")
+    check_comparison(with_fidelity(data, "row", "wiki.test.raw"), finished, "here")
+    with pytest.raises(ComparisonRefused, match="the fidelity of the model 'other', which the run lacks"):
+        check_comparison(with_fidelity(data, "model", "other"), finished, "here")

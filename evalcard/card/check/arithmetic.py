@@ -1,0 +1,128 @@
+"""Does what a table prints follow from what it prints? Recoveries from scores, averages from rows.
+
+Any card's tables, in the layouts that published cards have; what is not such a table is left alone. The arithmetic is
+``compare.published``: a printed number stands for all that round to it, so nothing is called wrong that may be right.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from evalcard.card.check.columns import triples_of
+from evalcard.card.check.digits import about_mean, about_recovery, fixed, mean_of, places_of
+from evalcard.card.check.grid import Cell, Grid
+from evalcard.card.check.groups import Averaged, Line, is_average
+from evalcard.card.check.problem import Level, Problem, shown
+from evalcard.card.check.table import Table, tables_of, turned
+from evalcard.compare.published import Inconsistent, Match, PublishedRow, check_average, check_row
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was looked at, so that a clean result says how much it rests on."""
+
+    tables: int = 0
+    recoveries: int = 0
+    averages: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+
+def check_tables(grids: Sequence[Grid]) -> Tally:
+    """All tables that can be read as one of baseline and compressed; the others count for nothing."""
+    tally = Tally()
+    for grid in grids:
+        upright = turned(grid) if any(is_average(text) for text in grid.header[1:]) else grid
+        tables = tables_of(upright, triples_of(upright))
+        tally.tables += bool(tables)
+        for table in tables:
+            tally.problems += _cells(table)
+            _check_recoveries(table, tally)
+            _check_foot(table, tally)
+            _check_averages(table, tally)
+    return tally
+
+
+def _problem(table: Table, cell: Cell, line: Line, what: str, advice: str, level: Level = "error") -> Problem:
+    return Problem(cell.line, f"table on line {table.grid.line}, row {shown(line.label, 90)}", what, advice, level)
+
+
+def _cells(table: Table) -> Iterator[Problem]:
+    """What stands where a number should, and is none."""
+    triple = table.triple
+    for line in table.scored:
+        for at in (triple.baseline, triple.compressed, triple.recovery):
+            if at is None:
+                continue
+            cell, kind = line.row.cells[at], table.read(line, at).kind
+            if kind == "comma":
+                what = f"{shown(cell.text)} has a comma, and readers cannot tell what it parts"
+                yield _problem(table, cell, line, what, "Write a decimal point, and nothing between thousands.")
+            elif kind == "other":
+                what = f"{shown(cell.text)} under {shown(table.grid.header[at])} cannot be read as a number"
+                yield _problem(table, cell, line, what, "Write the number alone, or a dash for none.", "warning")
+
+
+def _check_recoveries(table: Table, tally: Tally) -> None:
+    """Of each row, beside its scores."""
+    for line in table.scored:
+        row = table.row(line)
+        if row is not None and row.recovery is not None and table.triple.recovery is not None:
+            _hold(table, tally, line.row.cells[table.triple.recovery], line, line, row)
+
+
+def _check_foot(table: Table, tally: Tally) -> None:
+    """A row of recoveries below the average, or below the only benchmark."""
+    items = [line for line in table.lines if line.kind == "item"]
+    for at, line in enumerate(table.lines):
+        if line.kind != "recovery" or table.triple.recovery is not None:
+            continue
+        above = [one for one in table.lines[:at] if one.kind == "average"]
+        base = above[-1] if above else items[0] if len(items) == 1 else None
+        printed = table.read(line, table.triple.compressed)
+        row = table.row(base, printed.number) if base is not None and printed.is_number else None
+        if base is not None and row is not None:
+            _hold(table, tally, line.row.cells[table.triple.compressed], line, base, row)
+
+
+def _hold(table: Table, tally: Tally, cell: Cell, line: Line, base: Line, row: PublishedRow) -> None:
+    """``row``: the scores of ``base`` with the recovery that is printed in ``line``."""
+    tally.recoveries += 1
+    told = check_row(row)
+    if isinstance(told, Inconsistent) and not _is_of_unrounded_means(table, base, row):
+        tally.problems.append(_problem(table, cell, line, *about_recovery(row, told)))
+
+
+def _is_of_unrounded_means(table: Table, base: Line, row: PublishedRow) -> bool:
+    """The recovery of an average may be the ratio of its rows' means where the printed average is misprinted: the
+    average is named then, and its recovery is right."""
+    averaged = next((one for one in table.averages if one.average is base), None)
+    rows = table.rows_of(averaged.items) if averaged is not None else None
+    return bool(rows) and isinstance(check_average(rows or (), row).recovery["ratio of averages"], Match)
+
+
+def _check_averages(table: Table, tally: Tally) -> None:
+    for averaged in table.averages:
+        rows, average = table.rows_of(averaged.items), table.row(averaged.average)
+        if rows is None or average is None:
+            continue
+        tally.averages += 1
+        told = check_average(rows, average)
+        wider = table.rows_of(averaged.wider)
+        if wider and len(wider) > len(rows):
+            other = check_average(wider, average)
+            told = other if other.baseline_is_mean and other.compressed_is_mean else told
+        advice = about_mean(rows, average) if not (told.baseline_is_mean and told.compressed_is_mean) else ""
+        if not told.baseline_is_mean:
+            tally.problems.append(_no_mean(table, averaged, table.triple.baseline, len(rows), advice))
+        if not told.compressed_is_mean:
+            tally.problems.append(_no_mean(table, averaged, table.triple.compressed, len(rows), advice))
+
+
+def _no_mean(table: Table, averaged: Averaged, at: int, num_rows: int, advice: str) -> Problem:
+    printed = table.read(averaged.average, at).number
+    scores = [table.read(line, at).number for line in averaged.items or () if table.read(line, at).is_number]
+    assert len(scores) == num_rows, (scores, num_rows)
+    what = (
+        f"prints an average of {printed} under {shown(table.grid.header[at])}; the mean of the {num_rows} rows it is "
+    )
+    what += f"over is {fixed(mean_of(scores), places_of(printed))}"
+    return _problem(table, averaged.average.row.cells[at], averaged.average, what, advice)

@@ -1,0 +1,153 @@
+"""Which columns of a table are baseline, compressed and recovery, told by their headers and, where these say nothing,
+by the figures."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from evalcard.card.check.cells import read_cell
+from evalcard.card.check.grid import Grid
+
+Role = Literal["recovery", "baseline", "compressed", "quantized", "other", "unknown"]
+
+_RECOVERY = re.compile(r"\brecover(?:y|ed)\b|\bretention\b|\bretained\b", re.I)
+_OTHER = re.compile(
+    r"above chance|\binterval\b|\bci\b|\bitems?\b|\bquestions?\b|\bsamples?\b|^n$|^#|\blost\b|\bgained\b|"
+    r"^p(?:-value)?$|\bsize\b|\bgi?b\b|\bmi?b\b|\bbits?\b|\bbpw\b|\bweights?\b|\blatency\b|\bspeed|\bthroughput\b|\bqps\b|\bqpd\b|"
+    r"\bcost\b|\bseconds?\b|\btokens?\b|\bshots?\b|\bstd(?:ev|err)?\b|±|\bdiff(?:erence)?\b|\bdelta\b|Δ|\bdrop\b|\bchange\b|"
+    r"\berror rate|\bgate\b|\bversion\b|\bruns?\b|\bseeds?\b|\brepeats?\b|\bparam",
+    re.I,
+)
+_BASELINE = re.compile(
+    r"\bbase ?line\b|\boriginal\b|\breference\b|\bun-?quantized\b|\buncompressed\b|\bunpruned\b|\bfull[- ]precision\b",
+    re.I,
+)
+_LIKE_BASELINE = re.compile(r"\bbase(?: model)?\b|\bref\b|\bbf16\b|\bfp16\b|\bfp32\b|\bdense\b", re.I)
+"""Names of compressed models have some of these too, so that they count last."""
+_COMPRESSED = re.compile(r"\bthis model\b|\bcompressed\b|\bcandidate\b|\bours\b", re.I)
+_QUANTIZED = re.compile(
+    r"quantized|quantised|w\d+a\d+|\bint[48]\b|fp8|nvfp4|mxfp[468]|\bfp4\b|gptq|\bawq\b|sparse|prun|2of4|gguf|q[2-8]_|"
+    r"\brtn\b|\bqat\b|bnb|-[48]bit|\b[48]-bit",
+    re.I,
+)
+_ROLES: tuple[tuple[re.Pattern[str], Role], ...] = (
+    (_RECOVERY, "recovery"),
+    (_COMPRESSED, "compressed"),
+    (_BASELINE, "baseline"),
+    (_QUANTIZED, "quantized"),
+    (_LIKE_BASELINE, "baseline"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """Columns that belong together, by number."""
+
+    baseline: int
+    compressed: int
+    recovery: int | None
+    is_guess: bool = False
+    """Whether no header says which is which, so that the figures have to confirm it."""
+
+
+def role_of(header: str) -> Role:
+    """What a header says its column is."""
+    if _OTHER.search(header) and not _COMPRESSED.search(header):
+        return "other"
+    return next((role for pattern, role in _ROLES if pattern.search(header)), "unknown")
+
+
+def numeric_columns(grid: Grid) -> list[int]:
+    """Columns of which at least half of what is written below the header are numbers."""
+    found = []
+    for number in range(len(grid.header)):
+        kinds = [read_cell(row.cells[number].text).kind for row in grid.rows if not row.is_title]
+        written = [kind for kind in kinds if kind != "nothing"]
+        if written and 2 * sum(kind in ("number", "comma") for kind in written) >= len(written):
+            found.append(number)
+    return found
+
+
+def triples_of(grid: Grid) -> list[Triple]:
+    """Baseline, compressed and recovery columns that belong together; empty where this cannot be told.
+
+    Without any recovery column each compressed one is paired with the baseline.
+    """
+    roles = [role_of(text) for text in grid.header]
+    numeric = numeric_columns(grid)
+    recoveries = [at for at, role in enumerate(roles) if role == "recovery"]
+    scores = [at for at in numeric if roles[at] not in ("recovery", "other")]
+    if not recoveries:
+        return _without_recovery(scores, roles, grid.header)
+    if len(recoveries) == 1:
+        found = _pair(scores, roles, grid.header)
+        return [Triple(*found[:2], recoveries[0], found[2])] if found else []
+    blocks = _blocks(scores, recoveries)
+    if blocks:
+        return _triples_of_blocks(blocks, roles, grid.header)
+    return _one_baseline(scores, recoveries, roles)
+
+
+def _pair(scores: Sequence[int], roles: Sequence[Role], header: Sequence[str]) -> tuple[int, int, bool] | None:
+    """(baseline, compressed, is guess) among columns of scores."""
+    said = {role: [at for at in scores if roles[at] == role] for role in ("baseline", "compressed", "quantized")}
+    compressed = said["compressed"] if len(said["compressed"]) == 1 else []
+    if not said["compressed"] and len(said["quantized"]) == 1:
+        compressed = said["quantized"]
+    baseline = said["baseline"] if len(said["baseline"]) == 1 else []
+    if compressed and not said["baseline"]:
+        baseline = [at for at in scores if at not in compressed]
+    elif baseline and not compressed and not said["compressed"]:
+        compressed = [at for at in scores if at not in baseline]
+    if len(baseline) == 1 and len(compressed) == 1:
+        return baseline[0], compressed[0], False
+    if len(scores) != 2:
+        return None
+    left, right = scores
+    if _is_part(header[right], header[left]):
+        return right, left, False
+    return left, right, not _is_part(header[left], header[right])
+
+
+def _is_part(name: str, longer: str) -> bool:
+    """Whether a name goes on in the other: ``Qwen3-8B`` in ``Qwen3-8B-quantized.w4a16``."""
+    one, other = (re.sub(r"[^a-z0-9.]+", "", text.lower()) for text in (name, longer))
+    return bool(one) and one != other and other.startswith(one)
+
+
+def _blocks(scores: Sequence[int], recoveries: Sequence[int]) -> list[list[int]]:
+    """Runs of two columns of scores and one of recovery, side by side as often as it has to be; else empty."""
+    columns = sorted([*scores, *recoveries])
+    if len(columns) != 3 * len(recoveries):
+        return []
+    blocks = [columns[at : at + 3] for at in range(0, len(columns), 3)]
+    return blocks if all(sum(at in recoveries for at in block) == 1 for block in blocks) else []
+
+
+def _triples_of_blocks(blocks: list[list[int]], roles: Sequence[Role], header: Sequence[str]) -> list[Triple]:
+    triples = []
+    for block in blocks:
+        recovery = next(at for at in block if roles[at] == "recovery")
+        found = _pair([at for at in block if at != recovery], roles, header)
+        assert found is not None, (block, header)
+        triples.append(Triple(*found[:2], recovery, found[2]))
+    return triples
+
+
+def _one_baseline(scores: Sequence[int], recoveries: Sequence[int], roles: Sequence[Role]) -> list[Triple]:
+    """One baseline, then several compressed models, each with a recovery."""
+    said = [at for at in scores if roles[at] == "baseline"]
+    if len(scores) != len(recoveries) + 1 or len(said) > 1:
+        return []
+    baseline = said[0] if said else scores[0]
+    others = [at for at in scores if at != baseline]
+    return [Triple(baseline, one, recovery, not said) for one, recovery in zip(others, recoveries, strict=True)]
+
+
+def _without_recovery(scores: Sequence[int], roles: Sequence[Role], header: Sequence[str]) -> list[Triple]:
+    said = [at for at in scores if roles[at] == "baseline"]
+    if len(said) == 1 and len(scores) > 1:
+        return [Triple(said[0], at, None) for at in scores if at != said[0]]
+    found = _pair(scores, roles, header)
+    return [Triple(*found[:2], None, found[2])] if found else []

@@ -1,0 +1,75 @@
+"""Printed numbers as texts: every digit counts, as ``68.30`` says more than ``68.3``."""
+
+from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
+
+from evalcard.compare.published import Inconsistent, Match, PublishedRow, check_average, check_row, read_printed
+
+
+def shifted(number: str, places: int) -> str:
+    """The decimal point so many places further left, every digit kept: ``66.9`` becomes ``0.669``."""
+    return format(Decimal(number).scaleb(-places), "f")
+
+
+def places_of(number: str) -> int:
+    """How many digits stand behind its point."""
+    return len(number.partition(".")[2])
+
+
+def fixed(value: Fraction, places: int) -> str:
+    """With so many decimals, halves away from nothing."""
+    exact = Decimal(value.numerator) / Decimal(value.denominator)
+    return str(exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP))
+
+
+def mean_of(numbers: Sequence[str]) -> Fraction:
+    """Of the numbers as printed."""
+    return sum((read_printed(number).value for number in numbers), Fraction(0)) / len(numbers)
+
+
+def ratio_of(row: PublishedRow) -> Fraction | None:
+    """The recovery that the scores have as printed, in percent; None over nothing."""
+    baseline, compressed = read_printed(row.baseline).value, read_printed(row.compressed).value
+    top, bottom = (compressed, baseline) if row.higher_is_better else (baseline, compressed)
+    return 100 * top / bottom if bottom else None
+
+
+def about_recovery(row: PublishedRow, told: Inconsistent) -> tuple[str, str]:
+    """What is printed and what follows, and what to do."""
+    assert row.recovery is not None, row
+    exact, places = ratio_of(row), places_of(row.recovery)
+    if exact is None:
+        return f"prints a recovery of {row.recovery} over a baseline of {row.baseline}", "Print a dash: there is none."
+    follows = fixed(exact, places)
+    low, high = told.possible.low, told.possible.high
+    ends = ""
+    if low is not None and high is not None:
+        ends = f" ({fixed(low, places + 1)} to {fixed(high, places + 1)} before they were rounded)"
+    reason = ", which is wrong in its last digit" if told.is_last_digit else ""
+    what = f"prints a recovery of {row.recovery}{reason}; {row.compressed} of {row.baseline} is {follows}{ends}"
+    if not row.higher_is_better:
+        what = f"prints a recovery of {row.recovery}{reason}; where lower is better {row.baseline} over "
+        what += f"{row.compressed} is {follows}{ends}"
+    return what, _advice(row, follows)
+
+
+def _advice(row: PublishedRow, follows: str) -> str:
+    swapped = PublishedRow(row.benchmark, row.compressed, row.baseline, row.recovery, row.higher_is_better)
+    if isinstance(check_row(swapped), Match):
+        way = "higher" if row.higher_is_better else "lower"
+        return f"Print {follows}; the printed one is the ratio turned round, and here {way} is better."
+    return f"Print {follows}, or correct the scores."
+
+
+def about_mean(rows: Sequence[PublishedRow], average: PublishedRow) -> str:
+    """What to do about an average that is not the mean of its rows: maybe one of them is not in it."""
+    without = [row.benchmark for at, row in enumerate(rows) if _is_mean([*rows[:at], *rows[at + 1 :]], average)]
+    if len(without) == 1:
+        return f"It is the mean without {without[0]}: say so on the card, or print the mean of all rows."
+    return "Print that, or say which rows are in it."
+
+
+def _is_mean(rows: Sequence[PublishedRow], average: PublishedRow) -> bool:
+    told = check_average(rows, average) if rows else None
+    return told is not None and told.baseline_is_mean and told.compressed_is_mean

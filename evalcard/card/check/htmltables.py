@@ -1,0 +1,149 @@
+"""HTML tables of a card, which published cards use for cells that span rows."""
+
+import re
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
+
+from evalcard.card.check.grid import Cell, Grid, make_grid, plain
+
+_OPEN = re.compile(r"<table\b", re.IGNORECASE)
+_EDGE = re.compile(r"<(/?)table\b[^>]*>", re.IGNORECASE)
+_MOST_COLUMNS, _MOST_ROWS = 200, 2000
+"""That a table or a span may have: a wrong one must not fill the memory."""
+_WITHOUT_TEXT = {"sup", "sub", "del", "s", "strike"}
+_Attributes = list[tuple[str, str | None]]
+
+
+def html_tables(lines: Sequence[str]) -> list[Grid]:
+    """All tables of a card's prose, in their order; one inside of another's cell is left out. Lines count from 1."""
+    text = "\n".join(lines)
+    grids = []
+    for start, end in _extents(text):
+        reader = _Reader(text.count("\n", 0, start) + 1)
+        reader.feed(text[start:end])
+        reader.close()
+        grid = reader.grid()
+        grids += [grid] if grid else []
+    return grids
+
+
+def _extents(text: str) -> Iterator[tuple[int, int]]:
+    at = 0
+    while found := _OPEN.search(text, at):
+        depth, at = 0, len(text)
+        for edge in _EDGE.finditer(text, found.start()):
+            depth += -1 if edge[1] else 1
+            if depth == 0:
+                at = edge.end()
+                break
+        yield found.start(), at
+
+
+class _Reader(HTMLParser):
+    """Rows of (cell, rowspan, colspan), as tags open them; closing tags may be left out, as HTML allows."""
+
+    def __init__(self, first_line: int) -> None:
+        super().__init__(convert_charrefs=True)
+        self._line = first_line
+        self._depth = 0
+        self._silent = 0
+        self._in_head = False
+        self._cell: tuple[int, int, int, bool] | None = None
+        self._text = ""
+        self._rows: list[list[tuple[Cell, int, int]]] = []
+        self._heads: list[bool] = []
+        self._has_head = False
+        self._all_th = True
+
+    def handle_starttag(self, tag: str, attrs: _Attributes) -> None:
+        if tag == "table":
+            self._depth += 1
+        if self._depth != 1:
+            return
+        if tag == "thead":
+            self._in_head = self._has_head = True
+        elif tag in ("tbody", "tfoot"):
+            self._end_row()
+            self._in_head = False
+        elif tag == "tr":
+            self._end_row()
+            self._rows.append([])
+            self._all_th = True
+        elif tag in ("td", "th"):
+            self._end_cell()
+            spans = dict(attrs)
+            sizes = (_span(spans.get("rowspan")), _span(spans.get("colspan")))
+            self._cell = (self.getpos()[0] + self._line - 1, *sizes, tag == "th")
+        elif tag == "br":
+            self._text += " "
+        elif tag in _WITHOUT_TEXT:
+            self._silent += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "table":
+            self._depth -= 1
+            if self._depth == 0:
+                self._end_row()
+        if self._depth != 1:
+            return
+        if tag in ("td", "th"):
+            self._end_cell()
+        elif tag == "tr":
+            self._end_row()
+        elif tag == "thead":
+            self._end_row()
+            self._in_head = False
+        elif tag in _WITHOUT_TEXT:
+            self._silent = max(0, self._silent - 1)
+
+    def handle_data(self, data: str) -> None:
+        if self._cell is not None and self._depth == 1 and not self._silent:
+            self._text += data
+
+    def _end_cell(self) -> None:
+        if self._cell is not None:
+            line, down, right, is_th = self._cell
+            if not self._rows:
+                self._rows.append([])
+            self._rows[-1].append((Cell(plain(self._text), line), down, right))
+            self._all_th = self._all_th and is_th
+        self._cell, self._text, self._silent = None, "", 0
+
+    def _end_row(self) -> None:
+        self._end_cell()
+        if len(self._heads) < len(self._rows):
+            self._heads.append(self._in_head or (self._all_th and bool(self._rows[-1])))
+
+    def grid(self) -> Grid | None:
+        """The table, once all of it was read. Without a marked header its first row is one."""
+        self._end_row()
+        rows = _filled(self._rows)
+        pairs = [(row, is_head) for row, is_head in zip(rows, self._heads, strict=False) if row]
+        count = next((at for at, (_, is_head) in enumerate(pairs) if not is_head), len(pairs)) or 1
+        return make_grid(self._line, [row for row, _ in pairs[:count]], [row for row, _ in pairs[count:]])
+
+
+def _span(text: str | None) -> int:
+    return min(max(int(text), 1), _MOST_ROWS) if text and re.fullmatch(r"\s*[0-9]{1,9}\s*", text) else 1
+
+
+def _filled(rows: Sequence[Sequence[tuple[Cell, int, int]]]) -> list[list[Cell]]:
+    """Every place that a cell spans holds it."""
+    rows = rows[:_MOST_ROWS]
+    places: list[dict[int, Cell]] = [{} for _ in rows]
+    for number, row in enumerate(rows):
+        at = 0
+        for cell, down, right in row:
+            while at in places[number]:
+                at += 1
+            end = min(at + right, _MOST_COLUMNS)
+            for below in range(number, min(number + down, len(rows))):
+                for column in range(at, end):
+                    places[below].setdefault(column, cell)
+            at = end
+    return [[place[at] if at in place else Cell("", _line_of(place)) for at in range(max(place, default=-1) + 1)]
+            for place in places]  # fmt: skip
+
+
+def _line_of(place: dict[int, Cell]) -> int:
+    return min(cell.line for cell in place.values())

@@ -1,0 +1,109 @@
+"""A table read as one of baseline and compressed: its rows as ``compare.published`` takes them."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+from functools import cached_property
+
+from evalcard.card.check.cells import Reading, read_cell
+from evalcard.card.check.columns import Triple, numeric_columns, role_of
+from evalcard.card.check.digits import shifted
+from evalcard.card.check.grid import Cell, Grid, Row
+from evalcard.card.check.groups import Averaged, Line, averages_of, lines_of
+from evalcard.compare.published import Match, PublishedRow, check_row
+
+_FRACTION = 3
+"""Recoveries that are all below this are fractions: 0.98 for 98 %."""
+
+
+def turned(grid: Grid) -> Grid:
+    """Rows for columns: a table with a model on each row becomes one with a benchmark on each."""
+    numeric = numeric_columns(grid)
+    kept = [at for at in numeric if at and role_of(grid.header[at]) != "other"]
+    labels = [at for at in range(len(grid.header)) if at not in numeric] or [0]
+    rows = [row for row in grid.rows if not row.is_title]
+    header = tuple(" ".join(dict.fromkeys(row.cells[at].text for at in labels)) for row in rows)
+    body = [Row((Cell(grid.header[at], grid.line), *(row.cells[at] for row in rows)), grid.line) for at in kept]
+    return Grid(grid.line, ("", *header), tuple(body))
+
+
+class Table:
+    """A grid with the columns of one baseline and one compressed model."""
+
+    def __init__(self, grid: Grid, triple: Triple, lines: tuple[Line, ...]) -> None:
+        self.grid = grid
+        self.triple = triple
+        self.lines = lines
+        """Of the whole grid, as ``groups.lines_of`` tells them."""
+
+    @cached_property
+    def scored(self) -> tuple[Line, ...]:
+        """Rows with scores of their own."""
+        return tuple(line for line in self.lines if line.kind in ("item", "average"))
+
+    @cached_property
+    def averages(self) -> tuple[Averaged, ...]:
+        """Its averages with what they are over."""
+        return tuple(averages_of(self.lines))
+
+    @cached_property
+    def places(self) -> int:
+        """By how many decimal places recoveries are smaller than percent: 2 where they are fractions."""
+        at = self.triple.recovery
+        if at is None:
+            return 0
+        texts = [line.row.cells[at].text for line in self.scored]
+        found = [read_cell(text).number for text in texts if read_cell(text).is_number]
+        is_percent = any("%" in text for text in (*texts, self.grid.header[at]))
+        return 0 if is_percent or not found or max(map(Decimal, found)) >= _FRACTION else 2
+
+    def read(self, line: Line, at: int) -> Reading:
+        """A cell."""
+        return read_cell(line.row.cells[at].text)
+
+    def row(self, line: Line, recovery: str | None = None) -> PublishedRow | None:
+        """A row; None where a score is none. recovery: the one that is printed for it in another row."""
+        baseline, compressed = (self.read(line, at) for at in (self.triple.baseline, self.triple.compressed))
+        if not (baseline.is_number and compressed.is_number):
+            return None
+        higher = not (line.lower_is_better or "↓" in self.grid.header[0])
+        scores = [baseline.number, compressed.number]
+        if self.places:
+            scores[1 if higher else 0] = shifted(scores[1 if higher else 0], self.places)
+        if recovery is None and self.triple.recovery is not None:
+            recovery = self.read(line, self.triple.recovery).number or None
+        return PublishedRow(line.label, scores[0], scores[1], recovery, higher)
+
+    def rows_of(self, lines: Iterable[Line] | None) -> list[PublishedRow] | None:
+        """The rows of an average; None where these cannot be told or one of them lacks a score. A row with neither
+        score was not measured."""
+        rows = []
+        for line in lines or ():
+            kinds = {self.read(line, at).kind for at in (self.triple.baseline, self.triple.compressed)}
+            row = self.row(line)
+            if row is not None:
+                rows.append(row)
+            elif kinds != {"nothing"}:
+                return None
+        return rows or None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Headers that do not say which column is the baseline need two rows, and most of all, to follow."""
+        if not self.triple.is_guess:
+            return True
+        rows = [row for line in self.scored if (row := self.row(line)) is not None]
+        told = [check_row(row) for row in rows if row.recovery is not None]
+        matches = sum(isinstance(one, Match) for one in told)
+        return matches >= 2 and 2 * matches > len(told)
+
+    @property
+    def has_something_to_follow(self) -> bool:
+        """Whether it prints a recovery or an average."""
+        return self.triple.recovery is not None or any(line.kind in ("average", "recovery") for line in self.lines)
+
+
+def tables_of(grid: Grid, triples: list[Triple]) -> list[Table]:
+    """The grid, once for each compressed model; only what can be read without guessing."""
+    lines = tuple(lines_of(grid, triples)) if triples else ()
+    tables = [Table(grid, triple, lines) for triple in triples]
+    return [table for table in tables if table.is_confirmed and table.has_something_to_follow]

@@ -1,0 +1,106 @@
+"""``evalcard card --check``: what is wrong with a card, evalcard's own or somebody else's; offline."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evalcard.errors import UserError
+
+if TYPE_CHECKING:
+    from evalcard.card.check.check import Checked
+    from evalcard.card.check.problem import Problem
+    from evalcard.results.store import RunFolder
+
+CARD = "README.md"
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """One card that was looked at."""
+
+    path: Path
+    checked: "Checked"
+    problems: tuple["Problem", ...]
+    """Those of its text, and those of the run that it tells of."""
+
+
+def check(target: str, out: Path) -> int:
+    """Print every problem on a line of its own, and what was looked at. Returns 1 where there is an error, else 0.
+
+    target: a run (a folder, a name under ``out``, or ``latest``), a card, or a folder with one. Raises UserError where
+    it is none of these or cannot be read.
+    """
+    from evalcard.results.files import is_file
+    from evalcard.results.store import RUN_FILE
+
+    path = Path(target).expanduser()
+    is_run = any(is_file(folder / RUN_FILE) for folder in (Path(out).expanduser() / target, path))
+    if not is_run and (is_file(path) or is_file(path / CARD)):
+        return _report([_look_at(path if is_file(path) else path / CARD)])
+    return _report(list(_of_run(target, out)))
+
+
+def _of_run(target: str, out: Path) -> Iterator[_Result]:
+    """The run's own page and the card of each compressed model."""
+    from evalcard.cli.latest import warn_of_newer
+    from evalcard.results.files import is_file, safe_name
+    from evalcard.results.runs import find_run
+
+    try:
+        folder = find_run(out, target)
+    except UserError as error:
+        raise UserError(f"{error} A card to check may also be given as its {CARD} or as the folder of it.") from None
+    warn_of_newer(out, (target,), "checked")
+    run = folder.read_run()
+    slugs = [model.slug for model in run.models[1:]]
+    for path, slug in [
+        (folder.path / CARD, slugs[0] if len(slugs) == 1 else None),
+        *((folder.path / "models" / safe_name(slug) / CARD, slug) for slug in slugs),
+    ]:
+        if not is_file(path):
+            raise UserError(f"there is no {path}. Write the cards first: evalcard card {folder.path}")
+        yield _look_at(path, folder, slug)
+
+
+def _look_at(path: Path, folder: "RunFolder | None" = None, slug: str | None = None) -> _Result:
+    """``slug``: whose card it is, for one of a run."""
+    from evalcard.card.check.beside import files_beside, read_card
+    from evalcard.card.check.check import examine_card
+    from evalcard.card.check.own import check_run
+    from evalcard.card.section import BEGIN
+
+    text = read_card(path)
+    checked = examine_card(text, files=files_beside(path, text), own=slug is not None or BEGIN in text)
+    of_run = check_run(folder.read_run(), slug) if folder is not None and slug is not None else []
+    return _Result(path, checked, (*of_run, *checked.problems))
+
+
+def _report(results: Sequence[_Result]) -> int:
+    from evalcard.card.check.problem import has_errors
+    from evalcard.cli.lines import on_one_line, tell
+
+    for result in results:
+        for problem in result.problems:
+            place = result.path if problem.line is None else f"{result.path}:{problem.line}"
+            tell(on_one_line(f"{place}: {problem.level}: {problem.message}"))
+    tell(_summary(results))
+    return int(any(has_errors(result.problems) for result in results))
+
+
+def _summary(results: Sequence[_Result]) -> str:
+    """What was found, and what that rests on."""
+    levels = [problem.level for result in results for problem in result.problems]
+    found = [_count(levels.count("error"), "error"), _count(levels.count("warning"), "warning")]
+    cards = _count(len(results), "card")
+    tables = sum(result.checked.tables for result in results)
+    if not tables:
+        return f"{' and '.join(found)} in {cards}; no table of a baseline and a compressed model was found."
+    recoveries = sum(result.checked.recoveries for result in results)
+    averages = sum(result.checked.averages for result in results)
+    sums = f"{_count(recoveries, 'recovery', 'recoveries')} and {_count(averages, 'average')}"
+    return f"{' and '.join(found)} in {cards}; {sums} in {_count(tables, 'table')} were reckoned anew."
+
+
+def _count(number: int, what: str, many: str | None = None) -> str:
+    return f"{number or 'no'} {what if number == 1 else many or f'{what}s'}"

@@ -1,0 +1,106 @@
+"""What a user adds to a run's cards: checked before it is kept, kept with the run, taken by every later rendering."""
+
+from pathlib import Path
+
+import pytest
+
+from evalcard.card.options import CARD_FILE, CardOptions, Given, read_options, store_options
+from evalcard.errors import UserError
+from evalcard.results.store import RunFolder
+
+
+def stored(folder: Path, **given) -> CardOptions:
+    files = {key: given.pop(key) for key in ("template", "notes", "language") if key in given}
+    with store_options(RunFolder(folder), Given(words=given, **files)) as options:
+        pass
+    return options
+
+
+def test_what_is_given_is_kept_and_added_to(tmp_path):
+    assert read_options(tmp_path) == CardOptions()
+    stored(tmp_path, license="mit", base_model="acme/toy")
+    stored(tmp_path, language=("en", "no"))
+    kept = read_options(tmp_path)
+    assert (kept.license, kept.base_model, kept.language) == ("mit", "acme/toy", ["en", "no"])
+    stored(tmp_path, license="")
+    assert read_options(tmp_path).license is None and read_options(tmp_path).base_model == "acme/toy"
+
+
+def test_nothing_given_writes_nothing(tmp_path):
+    stored(tmp_path)
+    assert not (tmp_path / CARD_FILE).exists()
+
+
+def test_another_licence_drops_the_name_and_link_of_the_first(tmp_path):
+    stored(tmp_path, license="other", license_name="acme-1.0", license_link="https://example.org/l")
+    assert stored(tmp_path, license="mit").license_name is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"license": "apache 2"}, "--license: 'apache 2' is no licence that the Hub knows. Did you mean apache-2.0?"),
+        ({"license": "mine"}, "`other` with --license-name and --license-link"),
+        ({"license": "other"}, "--license other needs --license-name"),
+        ({"license": "other", "license_name": "x"}, "--license-link"),
+        ({"license": "other", "license_name": "My Own", "license_link": "LICENSE"}, "'My Own' is no identifier"),
+        ({"license": "other", "license_name": "my", "license_link": "l.txt"}, "'l.txt' is neither LICENSE nor"),
+        ({"license": "mit", "license_name": "my"}, "--license-name goes with --license other only"),
+        ({"language": ("jp",)}, "--language: 'jp' is no code of ISO 639-1, 639-2 or 639-3. Did you mean ja?"),
+        ({"language": ("noinfo",)}, "'noinfo' is no code"),
+        ({"base_model": "/data/models/llama"}, "--base-model: '/data/models/llama' is a local path"),
+        ({"base_model": "a b"}, "--base-model"),
+        ({"repo": "name-alone"}, "lacks its owner"),
+        ({"notes": Path("no-such-file.md")}, "--notes: cannot read no-such-file.md"),
+        ({"template": Path("no-such-file.j2")}, "--template: cannot read"),
+    ],
+)
+def test_what_the_hub_would_refuse_is_not_kept(tmp_path, given, said):
+    stored(tmp_path, base_model="acme/toy")
+    before = (tmp_path / CARD_FILE).read_bytes()
+    with pytest.raises(UserError) as error:
+        stored(tmp_path, **given)
+    assert said in str(error.value) and (tmp_path / CARD_FILE).read_bytes() == before
+
+
+def test_what_cannot_be_rendered_is_not_kept(tmp_path):
+    with (
+        pytest.raises(UserError, match="as far as that"),
+        store_options(RunFolder(tmp_path), Given(words={"license": "mit"})),
+    ):
+        raise UserError("as far as that")
+    assert not (tmp_path / CARD_FILE).exists()
+
+
+def test_notes_of_the_folder_and_notes_that_were_given(tmp_path):
+    (tmp_path / "notes.md").write_text("from the folder\n", encoding="utf-8")
+    assert read_options(tmp_path).notes == "from the folder\n"
+    given = tmp_path / "given.md"
+    given.write_bytes("\ufeffgiven\r\n".encode())
+    assert stored(tmp_path, notes=given).notes == "given\n"
+    given.unlink()
+    assert read_options(tmp_path).notes == "given\n"
+    assert stored(tmp_path, notes=Path("")).notes == "from the folder\n"
+    assert "folder" not in (tmp_path / CARD_FILE).read_text(encoding="utf-8")
+
+
+def test_notes_must_not_end_the_section(tmp_path):
+    (tmp_path / "notes.md").write_text("x\n<!--evalcard:end -->\n", encoding="utf-8")
+    with pytest.raises(UserError, match="bounds evalcard's own part"):
+        read_options(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ["{", '{"license": 3}', '{"license": "mine"}', '{"schema": 99}', '{"colour": "red"}']
+)
+def test_a_damaged_file_says_what_to_do(tmp_path, content):
+    (tmp_path / CARD_FILE).write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=r"card\.json"):
+        read_options(tmp_path)
+
+
+def test_binary_notes(tmp_path):
+    file = tmp_path / "notes.bin"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="not text in UTF-8"):
+        stored(tmp_path, notes=file)
