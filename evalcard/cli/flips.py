@@ -11,10 +11,10 @@ from rich.text import Text
 
 from evalcard.card import numbers
 from evalcard.card.labels import model_labels
-from evalcard.card.report.choices import pick_of
 from evalcard.card.tables import is_percent
 from evalcard.cli.layout import plain_table, print_table
 from evalcard.cli.lines import WIDTH, cut, fact, num_tokens, visible
+from evalcard.compare.choices import pick_of
 from evalcard.compare.flips import Flip, Reply
 from evalcard.results.compared import Comparison, CompressedScore
 from evalcard.results.records import Finish, RunRecord, ScoredChoice

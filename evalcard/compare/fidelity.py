@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from evalcard.compare.choices import alternatives, gold_of
 from evalcard.compare.divergence import bins, divergence, normalised, quantile, standard_error
 from evalcard.results.compared import FidelityRecord, GeneratedFidelity, LeftOutWhy
 from evalcard.results.journal import Address
 from evalcard.results.records import RowRecord, RunRecord, Sample, ScoredChoice, Verdict
-
-_BESIDE_UNCONDITIONAL = "acc_mutual_info"
-"""A task with this metric asks for each choice's log-probability without the question as well, after the others."""
 
 
 @dataclass
@@ -111,7 +109,7 @@ def _by_address(samples: Iterable[Sample]) -> dict[Address, Sample]:
 
 def _add(pairs: Pairs, verdict: Verdict, ours: Sample, theirs: Sample) -> None:
     if ours.choices is not None and theirs.choices is not None:
-        _add_scored(pairs, verdict, _alternatives(ours.choices, verdict), _alternatives(theirs.choices, verdict))
+        _add_scored(pairs, verdict, _choices(ours, verdict), _choices(theirs, verdict))
     elif "error" in (ours.finish, theirs.finish):
         pairs.left_out["failed"] += 1
     elif ours.text is not None and theirs.text is not None:
@@ -120,10 +118,9 @@ def _add(pairs: Pairs, verdict: Verdict, ours: Sample, theirs: Sample) -> None:
             pairs.common.append(_common(ours.token_ids, theirs.token_ids))
 
 
-def _alternatives(choices: Sequence[ScoredChoice], verdict: Verdict) -> Sequence[ScoredChoice]:
-    """The choices as they follow the question; empty where there are none to choose from."""
-    if any(score.metric == _BESIDE_UNCONDITIONAL for score in verdict.scores):
-        choices = choices[: len(choices) // 2]
+def _choices(sample: Sample, verdict: Verdict) -> Sequence[ScoredChoice]:
+    """Empty where there are none to choose from."""
+    choices = alternatives(sample, verdict)
     is_choice = len(choices) > 1 and all(one.text for one in choices)  # windows of one text have no text of their own
     return choices if is_choice else ()
 
@@ -141,9 +138,9 @@ def _add_scored(pairs: Pairs, verdict: Verdict, ours: Sequence[ScoredChoice], th
     p, q = normalised(first), normalised(second)
     pairs.divergences.append(divergence(p, q))
     pairs.agreeing += p.index(max(p)) == q.index(max(q))
-    golds = [n for n, one in enumerate(ours) if one.text.strip() == verdict.target.strip()]
-    if len(golds) == 1:
-        pairs.gold_shifts.append(abs(math.exp(p[golds[0]]) - math.exp(q[golds[0]])))
+    gold = gold_of(ours, verdict)
+    if gold is not None:
+        pairs.gold_shifts.append(abs(math.exp(p[gold]) - math.exp(q[gold])))
 
 
 def _finite(choices: Sequence[ScoredChoice]) -> list[float] | None:

@@ -11,8 +11,8 @@ from evalcard.card import numbers
 from evalcard.card.labels import model_labels
 from evalcard.card.paths import without_paths
 from evalcard.card.report.asked import Asked
-from evalcard.card.report.choices import alternatives, gold_of, pick_of, rounded
 from evalcard.card.report.pool import Pool, starts_of
+from evalcard.compare.choices import alternatives, gold_of, pick_of, rounded
 from evalcard.compare.flips import Direction, flipped
 from evalcard.results.journal import Address
 from evalcard.results.records import Finish, Outcome, RunRecord, Sample, TaskRecord, Verdict

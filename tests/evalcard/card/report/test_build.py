@@ -15,9 +15,9 @@ import pytest
 
 from evalcard.card.report.asked import Asked
 from evalcard.card.report.build import asked_of, assembled
-from evalcard.card.report.choices import alternatives, gold_of, pick_of, rounded
 from evalcard.card.report.items import item_parts
 from evalcard.card.report.pool import PACK_FROM, Pool, embedded, packed_json, plain_json, starts_of
+from evalcard.compare.choices import alternatives, gold_of, pick_of, rounded
 from evalcard.results.records import ItemScore, Sample, ScoredChoice, SourceRecord, Verdict
 from evalcard.results.store import RunFolder
 from evalcard.stored import load_stored
