@@ -27,6 +27,49 @@ class Roof:
         return max(operations / rate, num_bytes / self.bytes_)
 
 
+@dataclass
+class Row:
+    """One line of the table. ``torch`` is torch's own way to the same result; shares are of the roof, None without."""
+
+    kernel: str
+    rows: int
+    mode: str
+    ms: float
+    rate: str
+    share: float | None
+    torch_ms: float
+    torch_rate: str
+    torch_share: float | None
+    error: float
+    allowed: float
+
+    @property
+    def is_wrong(self) -> bool:
+        return not self.error <= self.allowed
+
+
+@dataclass
+class Work:
+    """What a case costs at least, by which its times become rates."""
+
+    roof: Roof
+    dtype: str
+    operations: float
+    num_bytes: float
+
+    def rated(self, ms: float) -> tuple[str, float | None]:
+        """TFLOP/s where products bound the case, else GB/s; and the share of the roof."""
+        best = self.roof.seconds(self.dtype, self.operations, self.num_bytes)
+        share = None if best is None else 1000 * best / ms
+        is_wide = best is not None and self.operations / self.roof.operations[self.dtype] >= best
+        rate = f"{self.operations / ms / 1e9:.1f} TFLOP/s" if is_wide else f"{self.num_bytes / ms / 1e6:.1f} GB/s"
+        return rate, share
+
+    def row(self, kernel: str, rows: int, mode: str, times: tuple[float, float], error: float, allowed: float) -> Row:
+        ms, torch_ms = times
+        return Row(kernel, rows, mode, ms, *self.rated(ms), torch_ms, *self.rated(torch_ms), error, allowed)
+
+
 class Bench:
     """Where things run and how they are timed."""
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from gpu_bench import Bench, Roof, make_weight, measured_roof
+from gpu_attention import attention_rows
+from gpu_bench import Bench, Roof, Row, Work, make_weight, measured_roof
 
 from evalcard_engine.kernels import dispatch, quantize_rows, rms_norm, rotary_cache, silu_mul
 from evalcard_engine.quant.weight import Activations, QuantizedWeight
@@ -33,49 +34,6 @@ SCHEMES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "fp8 weights": ("fp8_e4m3", 0, {}),
     "nvfp4": ("fp4_e2m1", 16, {}),
 }
-
-
-@dataclass
-class Row:
-    """One line of the table. ``torch`` is torch's own way to the same result; shares are of the roof, None without."""
-
-    kernel: str
-    rows: int
-    mode: str
-    ms: float
-    rate: str
-    share: float | None
-    torch_ms: float
-    torch_rate: str
-    torch_share: float | None
-    error: float
-    allowed: float
-
-    @property
-    def is_wrong(self) -> bool:
-        return not self.error <= self.allowed
-
-
-@dataclass
-class Work:
-    """What a case costs at least, by which its times become rates."""
-
-    roof: Roof
-    dtype: str
-    operations: float
-    num_bytes: float
-
-    def rated(self, ms: float) -> tuple[str, float | None]:
-        """TFLOP/s where products bound the case, else GB/s; and the share of the roof."""
-        best = self.roof.seconds(self.dtype, self.operations, self.num_bytes)
-        share = None if best is None else 1000 * best / ms
-        is_wide = best is not None and self.operations / self.roof.operations[self.dtype] >= best
-        rate = f"{self.operations / ms / 1e9:.1f} TFLOP/s" if is_wide else f"{self.num_bytes / ms / 1e6:.1f} GB/s"
-        return rate, share
-
-    def row(self, kernel: str, rows: int, mode: str, times: tuple[float, float], error: float, allowed: float) -> Row:
-        ms, torch_ms = times
-        return Row(kernel, rows, mode, ms, *self.rated(ms), torch_ms, *self.rated(torch_ms), error, allowed)
 
 
 def torch_product(weight: QuantizedWeight, x: torch.Tensor) -> Callable[[], torch.Tensor]:
@@ -200,7 +158,7 @@ def kernels(bench: Bench, deadline: float) -> tuple[list[Row], list[str]]:
     rows = []
     print(f"{'kernel':14} {'rows':>5} {'mode':5} {'ms':>9} {'rate':>15} {'roof':>5} {'torch ms':>9} {'rate':>15} "
           f"{'roof':>5} {'error':>8}")  # fmt: skip
-    for row in chain(small_rows(bench, roof), linear_rows(bench, roof)):
+    for row in chain(small_rows(bench, roof), attention_rows(bench, roof), linear_rows(bench, roof)):
         rows.append(row)
         share, own = ("-" if part is None else f"{part:.0%}" for part in (row.share, row.torch_share))
         print(f"{row.kernel:14} {row.rows:5} {row.mode:5} {row.ms:9.4f} {row.rate:>15} {share:>5} {row.torch_ms:9.4f} "

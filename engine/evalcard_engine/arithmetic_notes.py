@@ -16,10 +16,10 @@ def linear_notes(scheme: Scheme | None, claims: Claims, kernels: bool) -> tuple[
 
 
 def kernel_notes(hooked: tuple[str, ...], scheme: Scheme | None, claims: Claims) -> str:
-    """Which Triton kernels compute what, ``hooked`` being gpu_modules' words; empty where none does. What is not named
-    is torch's: attention, the embedding, every linear without codes."""
+    """Which Triton kernels compute what, ``hooked`` being gpu_modules' words. What is not named is torch's: the
+    embedding, every linear without codes."""
     linears = ("quantized linears in exact tiles",) if claims.schemes or _makes_codes(scheme) else ()
-    return f"{dispatch.versions()} for {', '.join((*hooked, *linears))}" if hooked or linears else ""
+    return f"{dispatch.versions()} for {', '.join(('attention', *hooked, *linears))}"
 
 
 def _makes_codes(scheme: Scheme | None) -> bool:

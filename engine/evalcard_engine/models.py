@@ -75,6 +75,7 @@ class PreparedModel:
         size = head_size(plan.config)
         self._shapes = [KVShape(plan.config.num_key_value_heads, size, size) for _ in attentions]
         self._codes = plan.kv_codes
+        self._kernels = plan.kernels
         self._windows = frozenset(plan.family.window(attention) for attention in attentions)
 
     @property
@@ -92,7 +93,7 @@ class PreparedModel:
     @torch.inference_mode()
     def forward(self, batch: Batch, pool: KVPool) -> torch.Tensor:
         """Run one step and store its keys and values: float32 [num_logits, vocab], one row per batch.logits_rows."""
-        step = prepare_step(batch, pool, self._heads, self._shapes[0].kv_heads, self._windows)
+        step = prepare_step(batch, pool, self._heads, self._shapes[0].kv_heads, self._windows, kernels=self._kernels)
         output = self._module(
             input_ids=batch.token_ids[None],
             position_ids=batch.positions[None],

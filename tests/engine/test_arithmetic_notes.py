@@ -21,28 +21,28 @@ def versions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_plain_weights_have_kernels_only_between_their_linears() -> None:
-    assert kernel_notes(HOOKED, None, PLAIN) == "gpu7 (triton 9) for norms, gates"
-    assert kernel_notes((), None, PLAIN) == "" and linear_notes(None, PLAIN, True) == ()
+    assert kernel_notes(HOOKED, None, PLAIN) == "gpu7 (triton 9) for attention, norms, gates"
+    assert kernel_notes((), None, PLAIN) == "gpu7 (triton 9) for attention" and linear_notes(None, PLAIN, True) == ()
 
 
 @pytest.mark.parametrize("scheme", ["w4a16", "w8a8", "sparse24+fp8", "sparse24+head=w8"])
 def test_a_scheme_that_makes_codes_is_run_by_kernels(scheme: str) -> None:
     parsed = parse_scheme(scheme)
     assert linear_notes(parsed, PLAIN, True) == (f"{parsed.name} by kernels",)
-    assert kernel_notes((), parsed, PLAIN) == "gpu7 (triton 9) for quantized linears in exact tiles"
+    assert kernel_notes((), parsed, PLAIN) == "gpu7 (triton 9) for attention, quantized linears in exact tiles"
     assert linear_notes(parsed, PLAIN, False) != linear_notes(parsed, PLAIN, True)
 
 
 def test_sparsity_alone_leaves_the_linears_to_torch() -> None:
     scheme = parse_scheme("sparse24")
     assert linear_notes(scheme, PLAIN, True) == linear_notes(scheme, PLAIN, False) == ("sparse24 as dequantized",)
-    assert kernel_notes(HOOKED, scheme, PLAIN) == "gpu7 (triton 9) for norms, gates"
+    assert kernel_notes(HOOKED, scheme, PLAIN) == "gpu7 (triton 9) for attention, norms, gates"
 
 
 def test_a_compressed_checkpoint() -> None:
     assert linear_notes(None, COMPRESSED, False) == (f"quantized linears {LINEARS_VERSION}",)
     assert linear_notes(None, COMPRESSED, True) == ()
-    assert kernel_notes(HOOKED, None, COMPRESSED).endswith("norms, gates, quantized linears in exact tiles")
+    assert kernel_notes(HOOKED, None, COMPRESSED).endswith("attention, norms, gates, quantized linears in exact tiles")
     assert linear_notes(parse_scheme("kv=fp8"), COMPRESSED, True) == ()
 
 

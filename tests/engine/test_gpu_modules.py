@@ -16,16 +16,20 @@ if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("run by kernels/test_interpreter.py, in a process of its own", allow_module_level=True)
 
 from evalcard_engine import gpu_modules
+from evalcard_engine.attention import paged_plan
 from evalcard_engine.batch import Batch, Span
+from evalcard_engine.config import EngineConfig
+from evalcard_engine.engine import Engine
 from evalcard_engine.kernels.dispatch import versions
 from evalcard_engine.models import PreparedModel, open_model
 from evalcard_engine.quant.kernel_linear import KernelLinear
 from evalcard_engine.quant.scheme import parse_scheme
+from evalcard_engine.request import Generate, Score
 
 VOCAB, PAGE_SIZE = 61, 4
 COMMON = {
     "vocab_size": VOCAB, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 128, "initializer_range": 0.2,
+    "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 512, "initializer_range": 0.2,
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": False,
 }  # fmt: skip
 WINDOWED = ["sliding_attention", "full_attention"]
@@ -105,7 +109,10 @@ def logits(model: PreparedModel) -> torch.Tensor:
 def test_every_family_computes_what_its_modules_do(family: str, checkpoint) -> None:
     model = opened(checkpoint(family), None, kernels=True)
     gates = () if "gemma" in family else ("gates",)
-    assert f"kernels {versions()} for {', '.join(('norms', *gates, 'rotary and cache writes'))};" in model.numerics
+    assert (
+        f"kernels {versions()} for {', '.join(('attention', 'norms', *gates, 'rotary and cache writes'))};"
+        in model.numerics
+    )
     expected = logits(opened(checkpoint(family), None, kernels=False))
     torch.testing.assert_close(logits(model), expected, rtol=0, atol=2e-5 * float(expected.abs().max()))
 
@@ -188,6 +195,36 @@ def test_an_answer_does_not_depend_on_its_company(scheme: str, checkpoint) -> No
         assert torch.equal(found, alone), (scheme, chunk)
 
 
+@pytest.mark.parametrize(("family", "page_size"), [("llama", 16), ("gemma3_text", 256)])
+def test_engines_agree_where_prompts_share_blocks(
+    family: str, page_size: int, checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prompts longer than a block with one beginning, scored and continued beside each other."""
+    made = []
+    plain = paged_plan.readings
+
+    def recorded(*arguments):
+        made.extend(plain(*arguments))
+        return plain(*arguments)
+
+    monkeypatch.setattr(paged_plan, "readings", recorded)
+    prefix = tokens(300).tolist()
+    asked = [Score(f"s{n}", (*prefix, *tokens(n + 1).tolist()), (5 + n, 9)) for n in range(3)]
+    asked += [Generate(f"g{n}", (*prefix, 40 + n), max_tokens=3) for n in range(3)]
+    config = EngineConfig(device="cpu", kv_memory=8 << 20, page_size=page_size)
+    answers = []
+    for kernels in (True, False):
+        model = opened(checkpoint(family), None, kernels=kernels)
+        with Engine(model, config.resolve("cpu", 512)) as engine:
+            answers.append({answer.id: answer for answer in engine.run(asked)})
+    found, expected = answers
+    for number in range(3):
+        assert found[f"g{number}"].token_ids == expected[f"g{number}"].token_ids
+        torch.testing.assert_close(found[f"s{number}"].logprobs, expected[f"s{number}"].logprobs, rtol=0, atol=1e-4)
+    together = [reading for reading in made if len(reading.spans) > 2]
+    assert together and all((reading.key_start, reading.key_stop) == (0, 256) for reading in together)
+
+
 def test_a_fault_is_still_found_in_its_module(checkpoint) -> None:
     model = opened(checkpoint("llama"), "w4a16-g32", kernels=True)
     model._module.get_parameter("model.layers.1.post_attention_layernorm.weight").data[5] = torch.inf
@@ -220,6 +257,7 @@ def unknown_family(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("unknown_family")
 def test_a_family_without_a_rule_keeps_its_modules_and_says_so(checkpoint) -> None:
     model = opened(checkpoint("llama"), None, kernels=True)
-    assert not any(map(is_hooked, model._module.modules())) and "gpu" not in model.numerics
+    assert not any(map(is_hooked, model._module.modules()))
+    assert f"kernels {versions()} for attention;" in model.numerics
     packed = opened(checkpoint("llama"), "w8a8", kernels=True)
-    assert f"kernels {versions()} for quantized linears in exact tiles;" in packed.numerics
+    assert f"kernels {versions()} for attention, quantized linears in exact tiles;" in packed.numerics

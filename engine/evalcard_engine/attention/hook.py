@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -10,6 +11,9 @@ from evalcard_engine.attention.blocks import read_blocks
 from evalcard_engine.attention.plan import BlockTable, Geometry, block_table, geometry
 from evalcard_engine.batch import Batch
 from evalcard_engine.cache.pool import KVPool
+
+if TYPE_CHECKING:  # Triton is not everywhere
+    from evalcard_engine.attention.paged_plan import PagedPlan
 
 ATTENTION_NAME = "evalcard_packed"
 """transformers builds masks and caches of its own for names that contain flash, sdpa or paged; this one has none."""
@@ -26,18 +30,33 @@ class Step:
     pool: KVPool
     rows: torch.Tensor
     """int64 [num_tokens * kv_heads], from KVPool.slot_rows."""
-    table: BlockTable | None
-    """None on devices whose attention needs no plan."""
-    geometries: Mapping[int | None, Geometry]
+    table: BlockTable | None = None
+    """The CPU's alone, as are ``geometries``."""
+    geometries: Mapping[int | None, Geometry] | None = None
     """By sliding window; None is full attention."""
+    paged_plans: "Mapping[int | None, PagedPlan] | None" = None
+    """Likewise, where Triton's kernels attend. Without any plan the plain definition does."""
 
 
-def prepare_step(batch: Batch, pool: KVPool, heads: int, kv_heads: int, windows: Collection[int | None]) -> Step:
-    """Plan one step for every layer of a model whose layers use these sliding windows."""
+def prepare_step(
+    batch: Batch,
+    pool: KVPool,
+    heads: int,
+    kv_heads: int,
+    windows: Collection[int | None],
+    *,
+    kernels: bool = False,
+) -> Step:
+    """Plan one step for every layer of a model whose layers use these sliding windows; ``kernels``: for Triton's."""
     assert batch.page_size == pool.page_size, (batch.page_size, pool.page_size)
     rows = pool.slot_rows(batch.slots)
+    if kernels:
+        from evalcard_engine.attention import triton
+
+        paged = {window: triton.plan_step(batch.spans, pool, heads, kv_heads, window) for window in windows}
+        return Step(batch, pool, rows, paged_plans=paged)
     if batch.token_ids.device.type != "cpu":
-        return Step(batch, pool, rows, None, {})
+        return Step(batch, pool, rows)
     # Half precision is widened, and a pool that holds NaN is cleaned, on the way from the pages to the blocks. Codes
     # are read block by block in any case.
     gather = pool.tainted or not (pool.is_coded or pool.keys[0].dtype == torch.float32)
@@ -63,9 +82,11 @@ def packed_attention(
     dropout: float = 0.0,
     sliding_window: int | None = None,
     softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
     **kwargs: object,
 ) -> tuple[torch.Tensor, None]:
-    """transformers' attention interface: query [1, heads, num_tokens, size], key and value with their own heads.
+    """transformers' attention interface: query [1, heads, num_tokens, size], key and value with their own heads;
+    s_aux [heads], the sinks of gpt-oss.
 
     Stores the new keys and values, then attends over each sequence's pages: over what they hold now, rounded where the
     pool stores codes, so that a token's own step sees what every later one will. Returns
@@ -77,16 +98,30 @@ def packed_attention(
     layer = module.layer_idx
     assert isinstance(layer, int), layer
     step.pool.write(layer, step.rows, key[0].transpose(0, 1), value[0].transpose(0, 1))
-    out = attend(query[0].transpose(0, 1), step, layer, scaling, sliding_window, softcap)
+    out = attend(query[0].transpose(0, 1), step, layer, scaling, sliding_window, softcap, s_aux)
     return out.to(query.dtype)[None], None
 
 
 def attend(
-    rows: torch.Tensor, step: Step, layer: int, scaling: float, window: int | None, softcap: float | None
+    rows: torch.Tensor,
+    step: Step,
+    layer: int,
+    scaling: float,
+    window: int | None,
+    softcap: float | None,
+    sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Queries [num_tokens, heads, key_size] over what the pool holds of each sequence, this step's tokens included:
-    [num_tokens, heads, value_size], float32."""
-    if step.table is None:
-        return torch_ref.attend(rows, step.pool, layer, step.batch, scale=scaling, window=window, softcap=softcap)
+    [num_tokens, heads, value_size], float32, or by kernels in the dtype of rows. sinks: [heads], where the layer has
+    any."""
+    if step.paged_plans is not None:
+        from evalcard_engine.attention import triton
+
+        plan = step.paged_plans[window]
+        return triton.attend(rows, step.pool, layer, plan, scale=scaling, softcap=softcap, sinks=sinks)
+    if step.table is None or step.geometries is None:
+        return torch_ref.attend(
+            rows, step.pool, layer, step.batch, scale=scaling, window=window, softcap=softcap, sinks=sinks
+        )
     blocks = read_blocks(step.pool, layer, step.table)
-    return cpu.attend(rows, blocks, step.geometries[window], scaling, softcap)
+    return cpu.attend(rows, blocks, step.geometries[window], scaling, softcap, sinks)

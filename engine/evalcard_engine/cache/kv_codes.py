@@ -6,7 +6,7 @@ the layer's own. What is not finite is stored as NaN (of int8 in the scale), bec
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -77,6 +77,23 @@ def decode(codes: torch.Tensor, scales: torch.Tensor, may_be_nan: bool = True) -
     return halves.view(torch.float16).float().mul_(scales * _HALF_TO_E4M3)
 
 
+class Stored(NamedTuple):
+    """Pages as they lie in memory, for a reader of its own: numbers, or codes times their scale."""
+
+    data: torch.Tensor
+    """[num_pages, kv_heads, page_size, size]."""
+    scale: torch.Tensor | None = None
+    """float32 [1], of fp8 codes."""
+    scales: torch.Tensor | None = None
+    """float32 [num_pages, kv_heads, page_size, 1], of int8 codes."""
+
+    @property
+    def has_scales(self) -> bool:
+        """Whether the scales are there that the dtype of ``data`` asks for, and no others."""
+        is_fp8, is_int8 = self.data.dtype == torch.float8_e4m3fn, self.data.dtype == torch.int8
+        return (self.scale is not None) == is_fp8 and (self.scales is not None) == is_int8
+
+
 class Pages:
     """One layer's keys or its values: [num_pages, kv_heads, page_size, size], as numbers or as codes. Zero at first."""
 
@@ -94,6 +111,10 @@ class Pages:
     @property
     def num_bytes(self) -> int:
         return self.data.nbytes + (0 if self._scales is None else self._scales.nbytes)
+
+    @property
+    def stored(self) -> Stored:
+        return Stored(self.data, self._scale if self._scales is None else None, self._scales)
 
     def write(self, rows: torch.Tensor, fresh: torch.Tensor) -> None:
         """fresh [num_tokens, kv_heads, size] to ``rows``, int64 [num_tokens * kv_heads], as KVPool.slot_rows says."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from evalcard_engine.cache.kv_codes import KVCodes, Pages
+from evalcard_engine.cache.kv_codes import KVCodes, Pages, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class KVPool:
         assert codes is None or len(codes) == len(layers), (len(layers), codes)
         self.num_pages = num_pages
         self.page_size = page_size
+        self.dtype = dtype
+        """Of numbers, and of what codes are made from: what the model is computed in."""
         self.is_coded = codes is not None
         self._keys: list[Pages] = []
         self._values: list[Pages] = []
@@ -90,6 +92,10 @@ class KVPool:
     def read_values(self, layer: int, pages: int | torch.Tensor) -> torch.Tensor:
         """Likewise [kv_heads, page_size, value_size] or [n, ...]."""
         return self._values[layer].read(pages, self._may_be_nan)
+
+    def stored(self, layer: int) -> tuple[Stored, Stored]:
+        """A layer's keys and values as they lie in memory."""
+        return self._keys[layer].stored, self._values[layer].stored
 
     @property
     def _may_be_nan(self) -> bool:

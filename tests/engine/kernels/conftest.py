@@ -18,6 +18,8 @@ INTERPRETED = [
     "test_dispatch.py",
     "test_fp8.py",
     "test_int8.py",
+    "test_merge_parts.py",
+    "test_paged_attention.py",
     "test_quantize_rows.py",
     "test_rms_norm.py",
     "test_rotary_cache.py",

@@ -17,10 +17,13 @@ from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 
 import evalcard_engine.kernels  # noqa: E402
+from evalcard_engine.cache.kv_codes import Stored  # noqa: E402
 from evalcard_engine.kernels import (  # noqa: E402
     fp8,
     int8,
     launch,
+    merge_parts,
+    paged_attention,
     quantize_rows,
     rms_norm,
     rotary_cache,
@@ -65,7 +68,7 @@ class Launches:
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
     recorder = Launches()
-    for module in (launch, quantize_rows, rms_norm, rotary_cache, silu_mul, split_k):
+    for module in (launch, merge_parts, paged_attention, quantize_rows, rms_norm, rotary_cache, silu_mul, split_k):
         monkeypatch.setattr(module, "launch", recorder)
     return recorder
 
@@ -163,6 +166,40 @@ def start_as_hooked(dtype: torch.dtype) -> None:
     rotary_cache.rotary_cache(heads, heads, heads, table, table, torch.arange(8), pages, pages)
 
 
+def start_attention(
+    target: int, dtype: torch.dtype, stored: torch.dtype, sizes: tuple[int, int], *, page_size: int, has_more: bool
+) -> None:
+    """Attention of few rows and of many, with soft cap and sinks where has_more, and the merge of its parts."""
+    heads, kv_heads = 32, 8
+    keys, values = (
+        Stored(
+            torch.empty(4, kv_heads, page_size, size, dtype=stored),
+            torch.empty(1) if stored == torch.float8_e4m3fn else None,
+            torch.empty(4, kv_heads, page_size, 1) if stored == torch.int8 else None,
+        )
+        for size in sizes
+    )
+    query, out = (torch.empty(8, heads, size, dtype=dtype) for size in sizes)
+    parts, tops = torch.empty(6, heads, sizes[1]), torch.empty(6, heads)
+    index = torch.zeros(8, dtype=torch.int32)
+    table = torch.zeros(3, paged_attention.ITEM_COLUMNS, dtype=torch.int32)
+    rows = paged_attention.Rows(index, index, index, index)
+    more = {"softcap": 30.0, "sinks": torch.empty(heads, dtype=dtype)} if has_more else {}
+    for tile in dict.fromkeys(paged_attention.tiles_of(dtype, *sizes, stored.itemsize == 1, target)):
+        items = paged_attention.Items(table, tile)
+        paged_attention.paged_attention(query, keys, values, items, rows, out, parts, tops, scale=0.1, **more)
+    merge_parts.merge_parts(parts, tops, index[:2], index[:3], index, out)
+
+
+def assert_attention(launches: Launches, target: int, dtype: torch.dtype, folder: Path) -> None:
+    """Sixteen rows are too few for the products that Hopper and Blackwell begin with."""
+    name = "fp32" if dtype == torch.float32 else "fp16" if dtype == torch.float16 else "bf16"
+    few = PRODUCTS[80][name]
+    wanted = [few, None] if few is None else [few, PRODUCTS[target][name], None]
+    for made, instruction in zip(launches.made, wanted, strict=True):
+        assert_instruction(assert_sound(made, target, folder), instruction)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("rows", [1, 512])
 def test_weight_only(target: int, rows: int, launches: Launches, make_weight: Callable, tmp_path: Path) -> None:
@@ -188,6 +225,12 @@ def test_fp8(
     assert_instruction(assert_sound(launches.made[0], target, tmp_path), wanted)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_attention(target: int, launches: Launches, tmp_path: Path) -> None:
+    start_attention(target, torch.bfloat16, torch.bfloat16, (128, 128), page_size=256, has_more=False)
+    assert_attention(launches, target, torch.bfloat16, tmp_path)
+
+
 def test_full_float32_leaves_tensor_cores_alone(launches: Launches, make_weight: Callable, tmp_path: Path) -> None:
     start_weight_only(make_weight, 64, torch.float32)
     assert_instruction(assert_sound(launches.made[0], 90, tmp_path), PRODUCTS[90]["fp32"])
@@ -206,13 +249,14 @@ def test_no_kernel_is_left_out(launches: Launches, make_weight: Callable) -> Non
     start_weight_only(make_weight, 1, torch.bfloat16)
     start_bytes(int8, make_weight, 512, TOKEN_INT8, 0)
     start_bytes(fp8, make_weight, 512, TOKEN_FP8, 0)
+    start_attention(90, torch.bfloat16, torch.bfloat16, (128, 128), page_size=16, has_more=False)
     kernels = {
         value
         for found in pkgutil.iter_modules(evalcard_engine.kernels.__path__)
         for name, value in vars(importlib.import_module(f"evalcard_engine.kernels.{found.name}")).items()
         if name.endswith("_kernel")
     }
-    assert len(kernels) == 8 and kernels == {made.kernel for made in launches.made}
+    assert len(kernels) == 10 and kernels == {made.kernel for made in launches.made}
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
@@ -278,3 +322,22 @@ def test_every_product_of_bytes(
         start_bytes(fp8, make_weight, rows, BLOCK_FP8, 128, exact=exact)
     for made in launches.made:
         assert_sound(made, target, tmp_path)
+
+
+SIZES = [(64, 64), (80, 80), (128, 128), (192, 128), (256, 256)]
+CODES = [torch.float8_e4m3fn, torch.int8]
+
+
+CACHES = [(dtype, dtype) for dtype in FLOATS] + [(torch.bfloat16, code) for code in CODES] + [(torch.float32, CODES[1])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize(("dtype", "stored"), CACHES, ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+def test_attention_over_every_cache(
+    target: int, sizes: tuple[int, int], dtype: torch.dtype, stored: torch.dtype, launches: Launches, tmp_path: Path
+) -> None:
+    """With cap and sinks and on small pages, which all take registers."""
+    start_attention(target, dtype, stored, sizes, page_size=16, has_more=True)
+    assert_attention(launches, target, dtype, tmp_path)

@@ -34,6 +34,12 @@ def test_a_rehearsal_runs_every_case(tmp_path: Path) -> None:
         "nvfp4",
         "rms_norm",
         "rotary_cache",
+        "decode",
+        "decode fp8",
+        "decode int8",
+        "decode shared",
+        "prefill",
+        "prefill chunk",
     } < kinds
     assert f"{len(rows)} cases, every one right" in done.stdout
     assert all(float(row["error"]) <= float(row["allowed"]) and float(row["ms"]) > 0 for row in rows)

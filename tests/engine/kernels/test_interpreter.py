@@ -30,7 +30,12 @@ def test_kernels_against_their_references(interpreted_files: list[str]) -> None:
 @pytest.mark.usefixtures("working_interpreter")
 def test_linears_and_whole_models_by_kernels() -> None:
     files = [HERE.parent / "quant" / "test_kernel_linear.py", HERE.parent / "test_gpu_modules.py"]
-    assert interpreted(files) == 70
+    assert interpreted(files) == 72
+
+
+@pytest.mark.usefixtures("working_interpreter")
+def test_attention_against_its_definition() -> None:
+    assert interpreted([HERE.parent / "attention" / "test_triton.py"]) == 98
 
 
 def test_every_file_is_named(interpreted_files: list[str], plain_files: list[str]) -> None:

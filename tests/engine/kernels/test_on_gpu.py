@@ -118,7 +118,7 @@ def test_a_model_gives_the_logits_of_the_cpu(scheme: str | None, llama: Path) ->
     parsed = parse_scheme(scheme) if scheme else None
     models = [open_model(str(llama), dtype="float32", device=device, scheme=parsed) for device in ("cpu", "cuda")]
     assert any(isinstance(part, KernelLinear) for part in models[1]._module.modules()) == (scheme is not None)
-    assert f"kernels {dispatch.versions()} for norms, gates, rotary" in models[1].numerics
+    assert f"kernels {dispatch.versions()} for attention, norms, gates, rotary" in models[1].numerics
     expected, found = map(model_logits, models)
     # Where inputs are rounded, sums in another order decide now and then which way.
     is_rounded = parsed is not None and parsed.activations is not None
