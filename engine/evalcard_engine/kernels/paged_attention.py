@@ -234,7 +234,7 @@ def tiles_of(dtype: torch.dtype, key_size: int, value_size: int, is_coded: bool,
     is_tight = is_coded and capability < 90
     if size > 128:
         return Tile(16, 32, 0, 4, 3), Tile(32 if is_tight else 64, 32, 0, 8, 2)
-    few = Tile(16, 32 if is_coded else 64, 0, 4, 3)
+    few = Tile(16, 64, 0, 8, 2) if is_coded else Tile(16, 64, 0, 4, 3)
     if capability >= 90:
         return few, Tile(128, 64, 0, 8, 3)
     return few, Tile(64 if is_tight else 128, 32, 0, 8, 3)
