@@ -146,13 +146,15 @@ def launch(
     warps: int,
     stages: int,
     fp_fusion: bool,
+    registers: int | None = None,
 ) -> None:
     """Start a kernel on the device of its first tensor; ``constants`` are its constexpr arguments.
 
     ``fp_fusion`` says whether a product and a sum may be rounded once (Triton's own default changes with its version).
+    ``registers``: how many a thread may take; None leaves it to ptxas, which may spill some for more threads.
     """
     device = next(value.device for value in arguments.values() if isinstance(value, torch.Tensor))
-    options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": fp_fusion}
+    options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": fp_fusion, "maxnreg": registers}
     if device.type != "cuda":
         assert is_interpreted(), f"a kernel was started on {device}"
         kernel[grid](**arguments, **constants, **options)

@@ -229,14 +229,14 @@ def tiles_of(dtype: torch.dtype, key_size: int, value_size: int, is_coded: bool,
     size = triton.next_power_of_2(max(key_size, value_size))
     assert dtype in DTYPES and size <= MOST_SIZE, (dtype, key_size, value_size)
     if dtype == torch.float32:
-        tile = Tile(16, 16, 32, 4 if size <= 64 else 8, 2)
+        tile = Tile(16, 16, 32, 4, 1 if size <= 64 else 2)
         return tile, tile
     is_tight = is_coded and capability < 90
     if size > 128:
         return Tile(16, 32, 0, 4, 3), Tile(32 if is_tight else 64, 32, 0, 8, 2)
     few = Tile(16, 64, 0, 8, 2) if is_coded else Tile(16, 64, 0, 4, 3)
     if capability >= 90:
-        return few, Tile(128, 64, 0, 8, 3)
+        return few, Tile(128, 32 if is_coded and size <= 64 else 64, 0, 8, 3)
     return few, Tile(64 if is_tight else 128, 32, 0, 8, 3)
 
 
@@ -310,7 +310,9 @@ def paged_attention(
         "INTERPRETED": is_interpreted(),
     }
     grid = (count, kv_heads * -(-group // heads_a_tile))
-    launch(_paged_attention_kernel, grid, arguments, constants, warps=tile.warps, stages=tile.stages, fp_fusion=True)
+    # Of eight warps each thread may have 255; left alone, ptxas spills a few of them to come to 128.
+    launch(_paged_attention_kernel, grid, arguments, constants, warps=tile.warps, stages=tile.stages, fp_fusion=True,
+           registers=255 if tile.warps == 8 else None)  # fmt: skip
 
 
 def _check(

@@ -57,9 +57,9 @@ class Launches:
     def __init__(self) -> None:
         self.made: list[SimpleNamespace] = []
 
-    def __call__(self, kernel, grid, arguments, constants, *, warps, stages, fp_fusion) -> None:
+    def __call__(self, kernel, grid, arguments, constants, *, warps, stages, fp_fusion, registers=None) -> None:
         assert len(grid) <= 3 and all(size > 0 for size in grid), grid
-        options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": fp_fusion}
+        options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": fp_fusion, "maxnreg": registers}
         self.made.append(
             SimpleNamespace(kernel=kernel, values=arguments | constants, constants=constants, options=options)
         )
