@@ -310,9 +310,10 @@ def paged_attention(
         "INTERPRETED": is_interpreted(),
     }
     grid = (count, kv_heads * -(-group // heads_a_tile))
-    # Of eight warps each thread may have 255; left alone, ptxas spills a few of them to come to 128.
+    # All that a thread can have: left alone, ptxas spills a few registers to come to 128 or 96. Few rows in half
+    # precision spill none, and gain from the threads beside them.
     launch(_paged_attention_kernel, grid, arguments, constants, warps=tile.warps, stages=tile.stages, fp_fusion=True,
-           registers=255 if tile.warps == 8 else None)  # fmt: skip
+           registers=255 if tile.warps == 8 or tile.inner else None)  # fmt: skip
 
 
 def _check(
