@@ -229,7 +229,7 @@ def tiles_of(dtype: torch.dtype, key_size: int, value_size: int, is_coded: bool,
     size = triton.next_power_of_2(max(key_size, value_size))
     assert dtype in DTYPES and size <= MOST_SIZE, (dtype, key_size, value_size)
     if dtype == torch.float32:
-        tile = Tile(16, 16, 32, 4, 1 if size <= 64 else 2)
+        tile = Tile(16, 16, 32, 4, 1) if size <= 64 else Tile(16, 16, 32, 8, 2)
         return tile, tile
     is_tight = is_coded and capability < 90
     if size > 128:
