@@ -16,6 +16,7 @@ _SIZE_LABELS = {"bits_per_weight": "bits per weight", "weight_bytes": "size"}
 class SourceView:
     """One model's answers."""
 
+    slug: str
     who: str
     """Its role."""
     program: str
@@ -55,6 +56,7 @@ def sources_view(run: RunRecord) -> SourcesView | None:
 
 def _view(model: ModelRecord, source: SourceRecord) -> SourceView:
     return SourceView(
+        slug=model.slug,
         who=model.role,
         program=without_paths(source.program),
         run=source.run,

@@ -63,6 +63,12 @@ class Creation:
     """quantization_config of the checkpoint, as JSON."""
 
 
+def is_unread(run: RunRecord, model: ModelRecord) -> bool:
+    """Whether no file of a model was read, as its answers are another program's."""
+    source = run.sources.get(model.slug)
+    return source is not None and source.run is None and model.config is None
+
+
 def usage_of(run: RunRecord, model: ModelRecord, options: CardOptions) -> Usage:
     """Of one compressed model; of several, a repository that was given can be only one's and is left aside."""
     is_only = len(run.models) == 2
@@ -71,6 +77,8 @@ def usage_of(run: RunRecord, model: ModelRecord, options: CardOptions) -> Usage:
     repo = options.repo if is_only and not made_now else None
     method = quant_method(model)
     is_gguf = (model.scheme_title or "").lower().startswith("gguf")
+    # What a model whose files nobody read is opened with is not known.
+    is_file = not (made_now or is_gguf or is_unread(run, model))
     limit = run.resolved.get("max_model_len")
     name = repo or model.hub_id or without_paths(model.name)
     bundled = _bundled(run, name)
@@ -84,8 +92,8 @@ def usage_of(run: RunRecord, model: ModelRecord, options: CardOptions) -> Usage:
         scheme=model.scheme,
         scheme_changes_weights=made_now,
         kv_cache="fp8" if scheme is not None and scheme.kv_cache == "fp8_e4m3" else None,
-        with_vllm=not made_now and not is_gguf and (method is None or method in _VLLM),
-        with_transformers=not made_now and not is_gguf and (method is None or method in _NEEDS),
+        with_vllm=is_file and (method is None or method in _VLLM),
+        with_transformers=is_file and (method is None or method in _NEEDS),
         needs=_NEEDS.get(method or ""),
         is_chat=any(task.chat_template for task in run.tasks),
         context=limit if isinstance(limit, int) else None,
