@@ -54,6 +54,8 @@ def render(environment: "Environment", template: str, names: Mapping[str, object
     from jinja2 import TemplateError, TemplateSyntaxError
 
     try:
+        if template.startswith(OWN):
+            _check_blocks(environment, template)
         text = environment.get_template(template).render(names)
     except TemplateSyntaxError as error:
         if not (error.name or "").startswith(OWN):
@@ -70,6 +72,27 @@ def render(environment: "Environment", template: str, names: Mapping[str, object
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
     return text.strip("\n") + "\n"
+
+
+def _check_blocks(environment: "Environment", template: str) -> None:
+    """A block that the extended template does not have would be left out without a word."""
+    from jinja2 import nodes
+
+    loader = environment.loader
+    assert loader is not None
+    parsed = environment.parse(loader.get_source(environment, template)[0], template, template)
+    parents = [node.template.value for node in parsed.find_all(nodes.Extends) if isinstance(node.template, nodes.Const)]
+    if not parents or parents[0].startswith(OWN):
+        return
+    known = environment.get_template(parents[0]).blocks
+    for node in parsed.body:
+        if isinstance(node, nodes.Block) and node.name not in known:
+            from evalcard.tasks.files.suggest import near
+
+            raise _fault(
+                template, node.lineno,
+                f"{parents[0]} has no block {node.name!r}{near(node.name, known)}; it has {', '.join(sorted(known))}",
+            )  # fmt: skip
 
 
 def card_environment(own: Mapping[str, str] | None = None) -> "Environment":

@@ -135,7 +135,7 @@ def creation_of(run: RunRecord, model: ModelRecord) -> Creation | None:
     made_by_evalcard = facts.get("made_by") == "evalcard quantize"
     return Creation(
         made_by_evalcard=made_by_evalcard,
-        command=_command(run, facts) if made_by_evalcard else None,
+        command=_command(run, model, facts) if made_by_evalcard else None,
         recipe=None if model.recipe is None else without_paths(model.recipe),
         config=_shown(config) if config else None,
     )
@@ -157,14 +157,15 @@ def _facts(recipe: str | None) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _command(run: RunRecord, facts: dict[str, Any]) -> str | None:
-    """Round to nearest alone needs nothing but what the recipe holds; a calibration needs its texts."""
+def _command(run: RunRecord, made: ModelRecord, facts: dict[str, Any]) -> str | None:
+    """Round to nearest alone needs nothing but what the recipe holds; a calibration needs its texts. The folder is the
+    one that the run's own command names."""
     model, scheme = facts.get("model"), facts.get("scheme")
     if facts.get("method") != "rtn" or not isinstance(model, str) or not isinstance(scheme, str):
         return None
     revision = facts.get("revision")
     source = _bundled(run, model) or (f"{model}@{revision}" if isinstance(revision, str) else model)
-    out = f"{model.rpartition('/')[2]}-{scheme}"
+    out = without_paths(made.name).rpartition("/")[2] or f"{model.rpartition('/')[2]}-{scheme}"
     return shell(["evalcard", "quantize", source, "--scheme", scheme, "--out", out])
 
 
