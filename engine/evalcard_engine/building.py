@@ -14,6 +14,9 @@ from evalcard_engine.errors import EngineError
 from evalcard_engine.families import check_rope
 from evalcard_engine.unread_settings import check_unread
 
+ACTIVATION_NAMES = frozenset({"act_fn", "activation_fn"})
+"""As transformers' modules call their activation function."""
+
 
 def build(checkpoint: Checkpoint, dtype: torch.dtype, device: str) -> tuple[Any, nn.Module]:
     """transformers' config of the text model and its module without weights: hundredths of a second.
@@ -92,7 +95,7 @@ def empty_module(config: Any, dtype: torch.dtype, device: str) -> nn.Module:
             # transformers computes a module's buffers here; its parameters are on meta, where drawing them is free.
             module._init_weights(owner)
     if device == "cpu":
-        _replace_activations(module)
+        _replace_activations(module, config)
     return module.eval().requires_grad_(False)
 
 
@@ -120,7 +123,9 @@ def matrices(module: nn.Module) -> dict[str, tuple[int, int]]:
     }
 
 
-def _replace_activations(module: nn.Module) -> None:
+def _replace_activations(module: nn.Module, config: Any) -> None:
+    name = getattr(config, "hidden_activation", None) or config.hidden_act
     for layer in decoder_layers(module):
-        config = layer.mlp.config
-        layer.mlp.act_fn = ExactActivation(getattr(config, "hidden_activation", None) or config.hidden_act)
+        for owner in list(layer.modules()):
+            for attribute in ACTIVATION_NAMES & owner._modules.keys():
+                setattr(owner, attribute, ExactActivation(name))

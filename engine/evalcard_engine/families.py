@@ -1,9 +1,13 @@
 """What each model family does differently, in one place; families not listed here are refused."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
+from evalcard_engine.attention.reach import Chunked, Reach
+from evalcard_engine.attention.rules import LayerRule
+from evalcard_engine.attention.temperature import Temperature
 from evalcard_engine.errors import UnsupportedModel
 
 EXACT_ROPE_TYPES = frozenset({"default", "linear", "llama3", "yarn"})
@@ -17,16 +21,25 @@ OTHER_BACKENDS = "Other engines run it: try --backend vllm or --backend hf."
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One model type: where its text weights are in a checkpoint, and which layers look through a window."""
+    """One model type: where its text weights are in a checkpoint, and what its layers' attention does."""
 
     model_type: str
     """As in config.json."""
     renames: tuple[tuple[str, str], ...] = ()
     """(prefix in the checkpoint, prefix in the module), the first match wins."""
+    spellings: tuple[tuple[str, str], ...] = ()
+    """(pattern in a name of the checkpoint, what stands there in the module), applied in turn after ``renames``."""
     ignored: tuple[str, ...] = ()
     """Prefixes of tensors the text model does not have."""
-    window_from_config: bool = False
-    """All layers share config.sliding_window, where others say it layer by layer."""
+    windows: Literal["module", "config", "layer_types"] = "module"
+    """Where a layer's sliding window is to be found: its attention module's, one for all layers of the config, or the
+    config's for those layers that its layer_types call sliding."""
+    has_chunks: bool = False
+    """Layers that layer_types call chunked see their own chunk (config.attention_chunk_size) only."""
+    has_temperature: bool = False
+    """Layers without a position encoding scale their queries by position."""
+    is_latent: bool = False
+    """Keys and values come from a latent (MLA): every head has its own, and they differ in size."""
 
     def module_name(self, tensor: str) -> str | None:
         """The module parameter that a checkpoint tensor fills; None where it belongs to no part of the text model."""
@@ -34,55 +47,112 @@ class Family:
             return None
         for old, new in self.renames:
             if tensor.startswith(old):
-                return new + tensor.removeprefix(old)
+                tensor = new + tensor.removeprefix(old)
+                break
+        for pattern, there in self.spellings:
+            tensor = re.sub(pattern, there, tensor)
         return tensor
 
-    def window(self, attention: Any) -> int | None:
-        """The sliding window that a layer's attention module hands to the attention function."""
-        if self.window_from_config:
-            return getattr(attention.config, "sliding_window", None)
-        return getattr(attention, "sliding_window", None)
+    def rule(self, attention: Any) -> LayerRule:
+        """What a layer's attention module does and does not tell the attention function."""
+        return LayerRule(self.reach(attention), self._temperature(attention))
 
+    def reach(self, attention: Any) -> Reach:
+        """Which of the tokens before it a token of the layer sees."""
+        if self.has_chunks and attention.config.layer_types[attention.layer_idx] == "chunked_attention":
+            return Chunked(attention.config.attention_chunk_size)
+        return self.window(attention)
+
+    def window(self, attention: Any) -> int | None:
+        """The sliding window of a layer."""
+        if self.windows == "module":
+            return getattr(attention, "sliding_window", None)
+        config = attention.config
+        if self.windows == "layer_types" and config.layer_types[attention.layer_idx] != "sliding_attention":
+            return None
+        return getattr(config, "sliding_window", None)
+
+    def _temperature(self, attention: Any) -> Temperature | None:
+        if not self.has_temperature or attention.use_rope or not attention.config.attn_temperature_tuning:
+            return None
+        return Temperature(attention.config.attn_scale, attention.config.floor_scale)
+
+    def kv_shape(self, config: Any) -> tuple[int, int, int]:
+        """(key and value heads, key size, value size) of a layer's cache; ``config`` is transformers' own."""
+        if self.is_latent:
+            return config.num_attention_heads, config.qk_nope_head_dim + config.qk_rope_head_dim, config.v_head_dim
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return config.num_key_value_heads, size, size
+
+
+_VISION = ("vision_tower.", "vision_model.", "multi_modal_projector.")
+_SEEING = (*(f"model.{part}" for part in _VISION), *_VISION)
+"""What a model that also sees has besides its language model."""
+_INSIDE = (
+    ("model.language_model.", "model."),
+    ("language_model.model.", "model."),
+    ("language_model.lm_head.", "lm_head."),
+)
+"""A language model inside such a model, as transformers has written it since version 4.52 and before."""
 
 FAMILIES: dict[str, Family] = {
     family.model_type: family
     for family in (
+        Family("cohere2"),
+        Family("exaone4", windows="layer_types"),
+        Family("gemma2"),
+        Family("gemma3_text"),
+        Family("gemma3", renames=_INSIDE, ignored=_SEEING),
+        Family("glm"),
+        Family("glm4"),
+        Family("granite"),
         Family("llama"),
-        Family("mistral", window_from_config=True),
+        Family("mistral", windows="config"),
+        Family("olmo2"),
+        Family("olmo3"),
+        Family("phi3", windows="config"),
         Family("qwen2"),
         Family("qwen3"),
-        Family("gemma3_text"),
-        Family(
-            "gemma3",
-            renames=(
-                ("model.language_model.", "model."),
-                ("language_model.model.", "model."),
-                ("language_model.lm_head.", "lm_head."),
-            ),
-            ignored=(
-                "model.vision_tower.",
-                "vision_tower.",
-                "model.multi_modal_projector.",
-                "multi_modal_projector.",
-            ),
-        ),
+        Family("smollm3"),
     )
 }
+
+_SHARED_KV = "whose last layers read the keys and values of earlier ones, which this engine's cache does not share"
+REFUSED: Mapping[str, str] = {
+    "gemma3n": _SHARED_KV,
+    "gemma3n_text": _SHARED_KV,
+    "gemma4": _SHARED_KV,
+    "gemma4_text": _SHARED_KV,
+    "gemma4_unified": _SHARED_KV,
+    "gemma4_unified_text": _SHARED_KV,
+}
+"""Families that have a reason of their own, in words, why they are not among FAMILIES."""
 
 
 def family_of(config: Mapping[str, Any], name: str) -> Family:
     """The family of a config.json; raises UnsupportedModel for models this engine would not run exactly."""
     model_type = config.get("model_type")
+    text = config.get("text_config") or config
+    reason = REFUSED.get(str(model_type)) or (_SHARED_KV if text.get("num_kv_shared_layers") else None)
+    if reason is not None:
+        raise UnsupportedModel(f"{name} is of the family {model_type!r}, {reason}. {OTHER_BACKENDS}")
     family = FAMILIES.get(str(model_type))
     if family is None:
         known = ", ".join(sorted(FAMILIES))
         raise UnsupportedModel(
             f"{name} is of the family {model_type!r}; evalcard's own engine runs {known}. {OTHER_BACKENDS}"
         )
-    text = config.get("text_config") or config
     if text.get("use_bidirectional_attention"):
         raise UnsupportedModel(f"{name} looks at later tokens (use_bidirectional_attention). {OTHER_BACKENDS}")
-    return family
+    return replace(family, ignored=(*family.ignored, *_layers_beyond(text)))
+
+
+def _layers_beyond(text: Mapping[str, Any]) -> tuple[str, ...]:
+    """Prefixes of layers that only guess further tokens (DeepSeek-V3's multi-token prediction), stored as the last."""
+    first, count = text.get("num_hidden_layers"), text.get("num_nextn_predict_layers")
+    if not isinstance(first, int) or not isinstance(count, int):
+        return ()
+    return tuple(f"model.layers.{layer}." for layer in range(first, first + count))
 
 
 def check_rope(config: Any, name: str) -> None:

@@ -8,7 +8,7 @@ from torch import nn
 
 from evalcard_engine import numerics
 from evalcard_engine.arithmetic_notes import kernel_notes, linear_notes
-from evalcard_engine.building import build, decoder_layers, head_size, matrices, tied_parameters
+from evalcard_engine.building import build, decoder_layers, matrices, tied_parameters
 from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.checkpoint.claiming import claim_all
 from evalcard_engine.checkpoint.claims import Claims
@@ -75,8 +75,8 @@ def plan_model(
             f"only. Leave out :{scheme.name}, or give the uncompressed model."
         )
     codes = choose_codes(model, scheme, claims, TensorReader(checkpoint), len(decoder_layers(module)))
-    kv_heads, size = config.num_key_value_heads, head_size(config)
-    faults = numerics.self_test(arithmetic, kv_heads, (size, size)) if device == "cpu" else ()
+    kv_heads, *sizes = family.kv_shape(config)
+    faults = numerics.self_test(arithmetic, kv_heads, (sizes[0], sizes[1])) if device == "cpu" else ()
     if kernels is None:
         kernels = device == "cuda" and dispatch.serves(torch.device(device), arithmetic)
     if device == "cuda":

@@ -1,0 +1,138 @@
+"""Small random models of every family, and steps over parts of sequences that lie on scattered pages."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from evalcard_engine.batch import Batch, Span
+from evalcard_engine.models import PreparedModel, open_model
+from evalcard_engine.quant.scheme import parse_scheme
+
+VOCAB = 97
+COMMON: dict[str, Any] = {
+    "vocab_size": VOCAB, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 4, "num_attention_heads": 6,
+    "num_key_value_heads": 2, "max_position_embeddings": 1024, "initializer_range": 0.2, "pad_token_id": 0,
+    "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+WINDOWED = ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]
+DENSE: dict[str, dict[str, Any]] = {
+    "llama": {"tie_word_embeddings": True},
+    "mistral": {"sliding_window": 70, "head_dim": 16},
+    "qwen2": {"use_sliding_window": True, "sliding_window": 9, "layer_types": WINDOWED},
+    "qwen3": {"head_dim": 12},
+    "gemma2": {
+        "head_dim": 20, "sliding_window": 31, "query_pre_attn_scalar": 30, "attn_logit_softcapping": 5.0,
+        "final_logit_softcapping": 7.0, "tie_word_embeddings": True,
+    },
+    "gemma3_text": {"head_dim": 20, "sliding_window": 300, "layer_types": WINDOWED, "query_pre_attn_scalar": 30},
+    "phi3": {"sliding_window": 40, "tie_word_embeddings": False},
+    "granite": {
+        "attention_multiplier": 0.3, "embedding_multiplier": 1.7, "residual_multiplier": 0.6, "logits_scaling": 2.5,
+    },
+    "olmo2": {},
+    "olmo3": {"sliding_window": 33, "layer_types": WINDOWED},
+    "smollm3": {"no_rope_layers": [1, 1, 0, 1], "use_sliding_window": False},
+    "cohere2": {"sliding_window": 21, "layer_types": WINDOWED, "logit_scale": 0.4, "tie_word_embeddings": True},
+    "glm": {"head_dim": 16, "attention_bias": True},
+    "glm4": {"head_dim": 16, "attention_bias": True},
+    "exaone4": {"sliding_window": 25, "sliding_window_pattern": 4, "head_dim": 12},
+}  # fmt: skip
+CONFIGS = DENSE
+
+
+def build(name: str, **changes: Any) -> torch.nn.Module:
+    """transformers' own model of a family, float32, with weights that matter everywhere."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(sum(name.encode()))
+    config = AutoConfig.for_model(name, **COMMON | CONFIGS[name] | changes)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    for parameter_name, parameter in model.named_parameters():
+        if parameter.dim() == 1:
+            is_added = "bias" in parameter_name or "sinks" in parameter_name
+            torch.nn.init.normal_(parameter, mean=0.0 if is_added else 1.0, std=0.2)
+    return model
+
+
+class Made:
+    """A checkpoint folder and transformers' model of it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder, name
+        self.eager = build(name)
+        self.eager.save_pretrained(folder)
+
+    @torch.no_grad()
+    def logits(self, ids: torch.Tensor) -> torch.Tensor:
+        """float32 [len(ids), vocab] of one sequence by itself, by transformers' eager attention."""
+        return self.eager(ids[None], use_cache=False).logits[0]
+
+    def open(self, scheme: str | None = None, dtype: str = "float32") -> PreparedModel:
+        parsed = parse_scheme(scheme) if scheme else None
+        return open_model(str(self.folder), dtype=dtype, device="cpu", scheme=parsed)
+
+
+class Packed:
+    """Sequences on scattered pages of one pool."""
+
+    def __init__(self, model: PreparedModel, tokens: list[torch.Tensor], page_size: int) -> None:
+        self.model, self.tokens, self.page_size = model, tokens, page_size
+        counts = [-(-len(ids) // page_size) for ids in tokens]
+        order = torch.randperm(sum(counts), generator=torch.Generator().manual_seed(1)).tolist()
+        self.pages = [tuple(order.pop() for _ in range(count)) for count in counts]
+        self.pool = model.make_pool(sum(counts), page_size)
+
+    def share(self, reader: int, owner: int, length: int) -> None:
+        """The first tokens of ``reader`` are read from the pages of ``owner``: whole pages only."""
+        count = length // self.page_size
+        self.pages[reader] = (*self.pages[owner][:count], *self.pages[reader][count:])
+
+    def step(self, *parts: tuple[int, int, int]) -> list[torch.Tensor]:
+        """Run tokens [start, stop) of the sequences named in parts (number, start, stop); all their logits."""
+        spans, ids, positions, slots = [], [], [], []
+        for number, start, stop in parts:
+            place, pages = torch.arange(start, stop), self.pages[number]
+            used = pages[: -(-stop // self.page_size)]
+            spans.append(Span(sum(map(len, ids)), stop - start, start, used))
+            ids.append(self.tokens[number][start:stop])
+            positions.append(place)
+            slots.append(torch.tensor(pages)[place // self.page_size] * self.page_size + place % self.page_size)
+        rows = torch.arange(sum(map(len, ids)))
+        batch = Batch(torch.cat(ids), torch.cat(positions), torch.cat(slots), rows, tuple(spans), self.page_size)
+        return list(self.model.forward(batch, self.pool).split([stop - start for _, start, stop in parts]))
+
+
+def sequences(*lengths: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    return [torch.randint(3, VOCAB, (length,), generator=generator) for length in lengths]
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
+    """A family's checkpoint by name, made once."""
+    known: dict[str, Made] = {}
+
+    def make(name: str) -> Made:
+        if name not in known:
+            known[name] = Made(tmp_path_factory.mktemp(name), name)
+        return known[name]
+
+    return make
+
+
+@pytest.fixture(params=CONFIGS)
+def family(request: pytest.FixtureRequest, made: Callable[[str], Made]) -> Made:
+    return made(request.param)
+
+
+@pytest.fixture
+def packed() -> type[Packed]:
+    return Packed
+
+
+@pytest.fixture
+def some_tokens() -> Callable[..., list[torch.Tensor]]:
+    return sequences
