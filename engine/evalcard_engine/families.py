@@ -8,7 +8,10 @@ from typing import Any, Literal
 from evalcard_engine.attention.reach import Chunked, Reach
 from evalcard_engine.attention.rules import LayerRule
 from evalcard_engine.attention.temperature import Temperature
+from evalcard_engine.checkpoint.expert_tensors import Fused, num_experts_of, separate
+from evalcard_engine.checkpoint.source import Checkpoint
 from evalcard_engine.errors import UnsupportedModel
+from evalcard_engine.experts import Kind
 
 EXACT_ROPE_TYPES = frozenset({"default", "linear", "llama3", "yarn"})
 """Position encodings that depend on the position alone."""
@@ -40,6 +43,16 @@ class Family:
     """Layers without a position encoding scale their queries by position."""
     is_latent: bool = False
     """Keys and values come from a latent (MLA): every head has its own, and they differ in size."""
+    experts: Kind | None = None
+    """What a mixture's experts are; None where there are none."""
+    fused: tuple[Fused, ...] = ()
+    """Tensors that hold all experts of a layer."""
+    num_experts: int | None = None
+    """Of a checkpoint's config, where it says."""
+
+    def separate(self, checkpoint: Checkpoint) -> Checkpoint:
+        """The checkpoint as if every expert had tensors of its own."""
+        return separate(checkpoint, self.fused, self.num_experts)
 
     def module_name(self, tensor: str) -> str | None:
         """The module parameter that a checkpoint tensor fills; None where it belongs to no part of the text model."""
@@ -95,10 +108,39 @@ _INSIDE = (
 )
 """A language model inside such a model, as transformers has written it since version 4.52 and before."""
 
+_LAYER = r"(?P<layer>.*\.experts)"
+_ROWS = (
+    Fused(rf"{_LAYER}\.gate_up_proj", ("gate_proj.weight", "up_proj.weight")),
+    Fused(rf"{_LAYER}\.down_proj", ("down_proj.weight",)),
+)
+"""Experts as transformers' modules have them since version 5, [experts, out, in]."""
+_COLUMNS = tuple(replace(one, is_turned=True) for one in _ROWS)
+_GPT_OSS = (
+    Fused(rf"{_LAYER}\.gate_up_proj", ("gate_up_proj.weight",), is_turned=True),
+    Fused(rf"{_LAYER}\.down_proj", ("down_proj.weight",), is_turned=True),
+    *(
+        Fused(rf"{_LAYER}\.{linear}_{leaf}", (f"{linear}.{leaf}",))
+        for linear in ("gate_up_proj", "down_proj")
+        for leaf in ("bias", "blocks", "scales")
+    ),
+)
+_GRANITE = (
+    Fused(r"(?P<layer>.*\.block_sparse_moe)\.input_linear\.weight", _ROWS[0].parts),
+    Fused(r"(?P<layer>.*\.block_sparse_moe)\.output_linear\.weight", _ROWS[1].parts),
+    *_ROWS,
+)
+_MIXTRAL = (
+    (r"\.block_sparse_moe\.", ".mlp."),
+    (r"(\.experts\.\d+)\.w1\.", r"\1.gate_proj."),
+    (r"(\.experts\.\d+)\.w3\.", r"\1.up_proj."),
+    (r"(\.experts\.\d+)\.w2\.", r"\1.down_proj."),
+)
+
 FAMILIES: dict[str, Family] = {
     family.model_type: family
     for family in (
         Family("cohere2"),
+        Family("deepseek_v3", is_latent=True, experts="gated", fused=_ROWS),
         Family("exaone4", windows="layer_types"),
         Family("gemma2"),
         Family("gemma3_text"),
@@ -106,13 +148,33 @@ FAMILIES: dict[str, Family] = {
         Family("glm"),
         Family("glm4"),
         Family("granite"),
+        Family(
+            "granitemoe",
+            spellings=((r"(\.block_sparse_moe)\.(\d+\.)", r"\1.experts.\2"), (r"\.router\.layer\.", ".router.")),
+            experts="gated",
+            fused=_GRANITE,
+        ),
+        Family("gpt_oss", experts="clamped", fused=_GPT_OSS),
         Family("llama"),
+        Family(
+            "llama4",
+            renames=_INSIDE,
+            ignored=_SEEING,
+            has_chunks=True,
+            has_temperature=True,
+            experts="scaled",
+            fused=_COLUMNS,
+        ),
+        Family("llama4_text", has_chunks=True, has_temperature=True, experts="scaled", fused=_COLUMNS),
         Family("mistral", windows="config"),
+        Family("mixtral", windows="config", spellings=_MIXTRAL, experts="gated", fused=_ROWS),
         Family("olmo2"),
         Family("olmo3"),
         Family("phi3", windows="config"),
         Family("qwen2"),
+        Family("qwen2_moe", experts="gated", fused=_ROWS),
         Family("qwen3"),
+        Family("qwen3_moe", experts="gated", fused=_ROWS),
         Family("smollm3"),
     )
 }
@@ -144,7 +206,7 @@ def family_of(config: Mapping[str, Any], name: str) -> Family:
         )
     if text.get("use_bidirectional_attention"):
         raise UnsupportedModel(f"{name} looks at later tokens (use_bidirectional_attention). {OTHER_BACKENDS}")
-    return replace(family, ignored=(*family.ignored, *_layers_beyond(text)))
+    return replace(family, ignored=(*family.ignored, *_layers_beyond(text)), num_experts=num_experts_of(text))
 
 
 def _layers_beyond(text: Mapping[str, Any]) -> tuple[str, ...]:

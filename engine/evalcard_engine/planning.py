@@ -8,7 +8,7 @@ from torch import nn
 
 from evalcard_engine import numerics
 from evalcard_engine.arithmetic_notes import kernel_notes, linear_notes
-from evalcard_engine.building import build, decoder_layers, matrices, tied_parameters
+from evalcard_engine.building import build, decoder_layers, matrices, stored_shapes, tied_parameters
 from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.checkpoint.claiming import claim_all
 from evalcard_engine.checkpoint.claims import Claims
@@ -64,11 +64,11 @@ def plan_model(
     _check_device(device)
     checkpoint = read_checkpoint(model, revision)
     family, fmt = recognize(checkpoint)
+    checkpoint = family.separate(checkpoint)
     arithmetic = _resolve_dtype(dtype, device, checkpoint)
     with beside_files(checkpoint):
-        config, module = build(checkpoint, arithmetic, device)
-    wanted = {name: tuple(tensor.shape) for name, tensor in module.named_parameters(remove_duplicate=False)}
-    claims = claim_all(checkpoint, family, fmt, wanted, matrices(module), tied_parameters(module))
+        config, module = build(checkpoint, arithmetic, device, family.experts)
+    claims = claim_all(checkpoint, family, fmt, stored_shapes(module), matrices(module), tied_parameters(module))
     if scheme is not None and scheme.changes_weights and claims.schemes:
         raise EngineError(
             f"{model} is compressed already ({next(iter(claims.schemes.values()))}); a scheme applies to plain weights "
@@ -77,6 +77,8 @@ def plan_model(
     codes = choose_codes(model, scheme, claims, TensorReader(checkpoint), len(decoder_layers(module)))
     kv_heads, *sizes = family.kv_shape(config)
     faults = numerics.self_test(arithmetic, kv_heads, (sizes[0], sizes[1])) if device == "cpu" else ()
+    if device == "cpu" and family.experts is not None:
+        faults += numerics.routing_faults(family.num_experts or 1)
     if kernels is None:
         kernels = device == "cuda" and dispatch.serves(torch.device(device), arithmetic)
     if device == "cuda":

@@ -40,7 +40,35 @@ DENSE: dict[str, dict[str, Any]] = {
     "glm4": {"head_dim": 16, "attention_bias": True},
     "exaone4": {"sliding_window": 25, "sliding_window_pattern": 4, "head_dim": 12},
 }  # fmt: skip
-CONFIGS = DENSE
+MIXTURES: dict[str, dict[str, Any]] = {
+    "mixtral": {"num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": 60},
+    "qwen2_moe": {
+        "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 24, "shared_expert_intermediate_size": 40,
+        "use_sliding_window": True, "sliding_window": 19, "layer_types": WINDOWED, "mlp_only_layers": [1],
+    },
+    "qwen3_moe": {
+        "num_experts": 7, "num_experts_per_tok": 3, "moe_intermediate_size": 24, "head_dim": 12, "norm_topk_prob": True,
+    },
+    "granitemoe": {
+        "num_local_experts": 5, "num_experts_per_tok": 2, "attention_multiplier": 0.3, "embedding_multiplier": 1.7,
+        "residual_multiplier": 0.6, "logits_scaling": 2.5,
+    },
+    "gpt_oss": {
+        "num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": 37, "head_dim": 12,
+        "intermediate_size": 32, "hidden_size": 64, "num_attention_heads": 4,
+    },
+    "llama4_text": {
+        "num_local_experts": 4, "num_experts_per_tok": 1, "intermediate_size_mlp": 72, "head_dim": 12,
+        "interleave_moe_layer_step": 2, "no_rope_layer_interval": 2, "attention_chunk_size": 45, "floor_scale": 50,
+        "attn_scale": 0.3,
+    },
+    "deepseek_v3": {
+        "num_key_value_heads": 6, "q_lora_rank": 20, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8,
+        "v_head_dim": 16, "n_routed_experts": 8, "n_group": 4, "topk_group": 2, "num_experts_per_tok": 3,
+        "moe_intermediate_size": 24, "first_k_dense_replace": 1, "routed_scaling_factor": 1.5,
+    },
+}  # fmt: skip
+CONFIGS = DENSE | MIXTURES
 
 
 def build(name: str, **changes: Any) -> torch.nn.Module:
@@ -54,6 +82,9 @@ def build(name: str, **changes: Any) -> torch.nn.Module:
         if parameter.dim() == 1:
             is_added = "bias" in parameter_name or "sinks" in parameter_name
             torch.nn.init.normal_(parameter, mean=0.0 if is_added else 1.0, std=0.2)
+    for buffer_name, buffer in model.named_buffers():
+        if buffer_name.endswith("e_score_correction_bias"):
+            buffer.normal_(std=0.1)
     return model
 
 
