@@ -102,8 +102,12 @@ class Made:
         return self.eager(ids[None], use_cache=False).logits[0]
 
     def open(self, scheme: str | None = None, dtype: str = "float32") -> PreparedModel:
+        return self.open_at(self.folder, scheme, dtype)
+
+    @staticmethod
+    def open_at(folder: Path, scheme: str | None = None, dtype: str = "float32") -> PreparedModel:
         parsed = parse_scheme(scheme) if scheme else None
-        return open_model(str(self.folder), dtype=dtype, device="cpu", scheme=parsed)
+        return open_model(str(folder), dtype=dtype, device="cpu", scheme=parsed)
 
 
 class Packed:
