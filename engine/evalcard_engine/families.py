@@ -19,6 +19,9 @@ EXACT_ROPE_TYPES = frozenset({"default", "linear", "llama3", "yarn"})
 BATCH_ROPE_TYPES = frozenset({"dynamic", "longrope"})
 """Position encodings that change with the longest sequence of a batch."""
 
+LONGROPE_FAMILIES = frozenset({"phi3"})
+"""Families whose layers take the cosines and sines that longrope.py makes."""
+
 OTHER_BACKENDS = "Other engines run it: try --backend vllm or --backend hf."
 
 
@@ -217,12 +220,20 @@ def _layers_beyond(text: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"model.layers.{layer}." for layer in range(first, first + count))
 
 
+def is_longrope(config: Any) -> bool:
+    """Whether positions are encoded by the length of their sequence, and longrope.py knows how this family does it."""
+    parameters = config.rope_parameters or {}
+    return parameters.get("rope_type") == "longrope" and getattr(config, "model_type", None) in LONGROPE_FAMILIES
+
+
 def check_rope(config: Any, name: str) -> None:
     """Refuse position encodings that depend on the batch; ``config`` is transformers' own, of the text model."""
     parameters = config.rope_parameters or {}
     nested = [value for value in parameters.values() if isinstance(value, Mapping)]
     for rope in nested or [parameters]:
         rope_type = rope.get("rope_type", "default")
+        if is_longrope(config) and not nested:
+            continue
         if rope_type not in EXACT_ROPE_TYPES:
             why = "changes with the length of the batch" if rope_type in BATCH_ROPE_TYPES else "is unknown here"
             known = ", ".join(sorted(EXACT_ROPE_TYPES))

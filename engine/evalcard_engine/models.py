@@ -32,6 +32,8 @@ class ModelInfo:
     model_type: str
     vocab_size: int
     max_positions: int
+    short_positions: int | None
+    """Tokens up to which positions are encoded for short sequences; None where all sequences are encoded alike."""
     weights_digest: str
     """Of the checkpoint as it lies on disk; with ``scheme`` and the quantizer's version it names the weights used."""
     weights: str
@@ -74,6 +76,7 @@ class PreparedModel:
         self._rules = tuple(plan.family.rule(layer.self_attn) for layer in decoder_layers(module))
         self._shapes = [KVShape(*plan.family.kv_shape(plan.config)) for _ in self._rules]
         self._codes = plan.kv_codes
+        self._long_rope = plan.long_rope
 
     @property
     def identity(self) -> ModelIdentity:
@@ -90,7 +93,8 @@ class PreparedModel:
     @torch.inference_mode()
     def forward(self, batch: Batch, pool: KVPool) -> torch.Tensor:
         """Run one step and store its keys and values: float32 [num_logits, vocab], one row per batch.logits_rows."""
-        step = prepare_step(batch, pool, self._heads, self._shapes[0].kv_heads, self._rules)
+        rotary = None if self._long_rope is None else self._long_rope.tables(batch, self._dtype)
+        step = prepare_step(batch, pool, self._heads, self._shapes[0].kv_heads, self._rules, rotary)
         output = self._module(
             input_ids=batch.token_ids[None],
             position_ids=batch.positions[None],
@@ -139,6 +143,7 @@ def open_model(
         model_type=plan.family.model_type,
         vocab_size=plan.config.vocab_size,
         max_positions=plan.config.max_position_embeddings,
+        short_positions=None if plan.long_rope is None else plan.long_rope.short_positions,
         weights_digest=digest,
         weights=_weights_name(digest, scheme),
         scheme=scheme.name if scheme else None,

@@ -20,6 +20,7 @@ from evalcard_engine.families import Family
 from evalcard_engine.gpu_modules import hook_modules
 from evalcard_engine.kernels import dispatch
 from evalcard_engine.kv_choice import cache_notes, choose_codes
+from evalcard_engine.longrope import LongRope, take_over
 from evalcard_engine.quant.scheme import Scheme
 from evalcard_engine.weights_choice import check_on_gpu
 
@@ -46,6 +47,8 @@ class ModelPlan:
     """By layer; None stores keys and values as ``dtype``."""
     kernels: bool
     """Whether Triton kernels run the quantized linears and what lies between."""
+    long_rope: LongRope | None
+    """Where positions are encoded by the length of their sequence."""
 
 
 def plan_model(
@@ -68,6 +71,7 @@ def plan_model(
     arithmetic = _resolve_dtype(dtype, device, checkpoint)
     with beside_files(checkpoint):
         config, module = build(checkpoint, arithmetic, device, family.experts)
+    long_rope = take_over(module, config, device)
     claims = claim_all(checkpoint, family, fmt, stored_shapes(module), matrices(module), tied_parameters(module))
     if scheme is not None and scheme.changes_weights and claims.schemes:
         raise EngineError(
@@ -86,7 +90,9 @@ def plan_model(
     used = kernel_notes(hook_modules(module, family), scheme, claims) if kernels else ""
     notes = (*linear_notes(scheme, claims, kernels), *cache_notes(codes))
     name = numerics.describe(device, arithmetic, faults, *notes, kernels=used)
-    return ModelPlan(checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes, kernels)
+    return ModelPlan(
+        checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes, kernels, long_rope
+    )
 
 
 def _check_device(device: str) -> None:

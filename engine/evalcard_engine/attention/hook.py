@@ -21,6 +21,10 @@ STEP_ARGUMENT = "evalcard_step"
 """The keyword argument that carries the step through the model's own forward."""
 
 
+Rotary = tuple[torch.Tensor, torch.Tensor]
+"""Cosines and sines [1, num_tokens, size], in the dtype computed in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """Everything the layers of one forward pass share."""
@@ -36,22 +40,26 @@ class Step:
     """By layer."""
     factors: Mapping[Temperature, torch.Tensor]
     """What each temperature is for this step's tokens: float32 [num_tokens]."""
+    rotary: Rotary | None = None
+    """Instead of the model's own, where they go by sequence."""
 
 
-def prepare_step(batch: Batch, pool: KVPool, heads: int, kv_heads: int, rules: Sequence[LayerRule]) -> Step:
+def prepare_step(
+    batch: Batch, pool: KVPool, heads: int, kv_heads: int, rules: Sequence[LayerRule], rotary: Rotary | None = None
+) -> Step:
     """Plan one step for every layer of a model whose attention follows these rules."""
     assert batch.page_size == pool.page_size, (batch.page_size, pool.page_size)
     rows = pool.slot_rows(batch.slots)
     temperatures = {rule.temperature for rule in rules if rule.temperature is not None}
     factors = {one: one.factors(batch.positions) for one in temperatures}
     if batch.token_ids.device.type != "cpu":
-        return Step(batch, pool, rows, None, {}, rules, factors)
+        return Step(batch, pool, rows, None, {}, rules, factors, rotary)
     # Half precision is widened, and a pool that holds NaN is cleaned, on the way from the pages to the blocks. Codes
     # are read block by block in any case.
     gather = pool.tainted or not (pool.is_coded or pool.keys[0].dtype == torch.float32)
     table = block_table(batch.spans, batch.page_size, gather)
     plans = {reach: geometry(batch.spans, table, heads, kv_heads, reach) for reach in {rule.reach for rule in rules}}
-    return Step(batch, pool, rows, table, plans, rules, factors)
+    return Step(batch, pool, rows, table, plans, rules, factors, rotary)
 
 
 def register() -> None:

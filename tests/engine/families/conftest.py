@@ -68,7 +68,15 @@ MIXTURES: dict[str, dict[str, Any]] = {
         "moe_intermediate_size": 24, "first_k_dense_replace": 1, "routed_scaling_factor": 1.5,
     },
 }  # fmt: skip
+LONGROPE = {
+    "rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 128,
+    "short_factor": [1.0, 1.1, 1.3, 1.6], "long_factor": [1.5, 2.0, 5.0, 9.0],
+}  # fmt: skip
 CONFIGS = DENSE | MIXTURES
+OTHERS: dict[str, dict[str, Any]] = {
+    "phi3-longrope": {"rope_parameters": LONGROPE, "original_max_position_embeddings": 128},
+}
+"""Not of the common tests: what they are equal to depends on more than the tokens."""
 
 
 def build(name: str, **changes: Any) -> torch.nn.Module:
@@ -76,7 +84,7 @@ def build(name: str, **changes: Any) -> torch.nn.Module:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(sum(name.encode()))
-    config = AutoConfig.for_model(name, **COMMON | CONFIGS[name] | changes)
+    config = AutoConfig.for_model(name.partition("-")[0], **COMMON | (CONFIGS | OTHERS)[name] | changes)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
     for parameter_name, parameter in model.named_parameters():
         if parameter.dim() == 1:
