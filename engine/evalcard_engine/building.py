@@ -89,6 +89,8 @@ def empty_module(config: Any, dtype: torch.dtype, device: str, experts: Kind | N
     from transformers import AutoModelForCausalLM
 
     register()
+    if getattr(config, "output_router_logits", False):
+        config.output_router_logits = False  # for training: it would keep the scores of every layer
     with torch.device("meta"):
         module = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=ATTENTION_NAME)
     for owner in module.modules():

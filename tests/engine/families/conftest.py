@@ -39,6 +39,24 @@ DENSE: dict[str, dict[str, Any]] = {
     "glm": {"head_dim": 16, "attention_bias": True},
     "glm4": {"head_dim": 16, "attention_bias": True},
     "exaone4": {"sliding_window": 25, "sliding_window_pattern": 4, "head_dim": 12},
+    "exaone4-full": {"sliding_window": None, "layer_types": ["full_attention"] * 4, "head_dim": 12},
+    "llama-3": {
+        "attention_bias": True,
+        "rope_parameters": {
+            "rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+    },
+    "olmo3-yarn": {
+        "sliding_window": 33, "layer_types": WINDOWED,
+        "rope_parameters": {
+            "full_attention": {
+                "rope_type": "yarn", "rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings": 128,
+            },
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+        },
+    },
+    "phi3-partial": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
 }  # fmt: skip
 MIXTURES: dict[str, dict[str, Any]] = {
     "mixtral": {"num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": 60},
@@ -71,6 +89,16 @@ MIXTURES: dict[str, dict[str, Any]] = {
 LONGROPE = {
     "rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 128,
     "short_factor": [1.0, 1.1, 1.3, 1.6], "long_factor": [1.5, 2.0, 5.0, 9.0],
+}  # fmt: skip
+MIXTURES["deepseek_v3-yarn"] = MIXTURES["deepseek_v3"] | {
+    "q_lora_rank": None, "rope_interleave": False, "norm_topk_prob": False,
+    "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings": 128, "mscale": 1.0,
+        "mscale_all_dim": 1.0, "beta_fast": 32, "beta_slow": 1,
+    },
+}  # fmt: skip
+MIXTURES["llama4_text-plain"] = MIXTURES["llama4_text"] | {
+    "num_experts_per_tok": 2, "use_qk_norm": False, "attn_temperature_tuning": False, "attention_chunk_size": 300,
 }  # fmt: skip
 CONFIGS = DENSE | MIXTURES
 OTHERS: dict[str, dict[str, Any]] = {

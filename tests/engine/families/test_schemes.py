@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from evalcard_engine.export import export
 from evalcard_engine.quant.int8_linear import Int8Linear
 from evalcard_engine.quant.linear import ExactLinear
+from evalcard_engine.quant.scheme import parse_scheme
 
 MIXTURES = ["mixtral", "qwen2_moe", "gpt_oss", "llama4_text", "deepseek_v3"]
 
@@ -33,3 +35,44 @@ def test_compressed_rows_are_exact_too(made, packed, some_tokens, name: str, sch
     assert not torch.equal(whole[1], plain)
     relative = (whole[1] - plain).norm() / plain.norm()
     assert relative < (0.3 if scheme == "w8a8" else 1.0), relative
+
+
+@pytest.mark.parametrize("name", ["qwen2_moe", "gpt_oss", "granitemoe"])
+def test_a_written_checkpoint_gives_the_bits_of_the_scheme_on_the_fly(
+    made, packed, some_tokens, tmp_path, name: str
+) -> None:
+    """Experts that came in one tensor are written apart, as compressed checkpoints have them."""
+    ids = some_tokens(40)
+    found = export(str(made(name).folder), parse_scheme("w8a8"), tmp_path)
+    assert any("shared_expert_gate" in entry for entry in found["ignore"])
+    models = (made(name).open_at(tmp_path), made(name).open("w8a8"))
+    (written,), (expected,) = (packed(model, ids, 16).step((0, 0, 40)) for model in models)
+    assert torch.equal(written, expected)
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_half_precision_is_as_near_as_transformers_own(made, packed, some_tokens, name: str) -> None:
+    """Near ties of experts go either way in it, so what it costs there is the measure."""
+    from transformers import AutoModelForCausalLM
+
+    ids, folder = some_tokens(280), made(name).folder
+    (found,) = packed(made(name).open(dtype="bfloat16"), ids, 256).step((0, 0, 280))
+    theirs = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="eager").eval()
+    with torch.no_grad():
+        usual = theirs(ids[0][None], use_cache=False).logits[0].float()
+    expected = made(name).logits(ids[0])
+    ours, usual = ((one - expected).norm() / expected.norm() for one in (found, usual))
+    assert 0 < ours < 1.2 * usual, (ours, usual)
+
+
+@pytest.mark.parametrize("name", [*MIXTURES, "cohere2"])
+def test_no_bit_depends_on_the_threads(made, packed, some_tokens, name: str) -> None:
+    ids, before = some_tokens(300), torch.get_num_threads()
+    model, found = made(name).open(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found += packed(model, ids, 256).step((0, 0, 300))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)
