@@ -6,8 +6,7 @@ from math import isfinite
 import torch
 from torch import nn
 
-from evalcard_engine.building import is_linear as is_plain_linear
-from evalcard_engine.building import stored_buffers
+from evalcard_engine.building import is_linear, stored_buffers
 from evalcard_engine.checkpoint.claims import Claims, Quantized
 from evalcard_engine.checkpoint.digest import OnProgress
 from evalcard_engine.checkpoint.reading import TensorReader
@@ -103,7 +102,7 @@ def fill(module: nn.Module, stock: Stock, on_progress: OnProgress | None) -> Tal
 
 
 def _fill_one(module: nn.Module, name: str, owner: nn.Module, stock: Stock, tally: Tally) -> None:
-    if not is_plain_linear(owner):
+    if not is_linear(owner):
         _fill_own(name, owner, stock, tally)
         return
     assert isinstance(owner, nn.Linear), name
@@ -118,7 +117,7 @@ def _fill_own(name: str, owner: nn.Module, stock: Stock, tally: Tally) -> None:
     for leaf, made in [*owner._parameters.items(), *((leaf, owner._buffers[leaf]) for leaf in stored_buffers(owner))]:
         if made is None:
             continue
-        value = _take(f"{name}.{leaf}", stock, tally, is_linear=False)
+        value = _take(f"{name}.{leaf}", stock, tally, of_linear=False)
         if isinstance(value, QuantizedWeight):
             value = value.dequantize()
         filled = value.to(stock.device, made.dtype, copy=True)
@@ -128,10 +127,10 @@ def _fill_own(name: str, owner: nn.Module, stock: Stock, tally: Tally) -> None:
             owner._buffers[leaf] = filled
 
 
-def _take(key: str, stock: Stock, tally: Tally, is_linear: bool = True) -> torch.Tensor | QuantizedWeight:
+def _take(key: str, stock: Stock, tally: Tally, of_linear: bool = True) -> torch.Tensor | QuantizedWeight:
     """What fills a parameter, as it is stored (a view into its file, or quantized), and counted."""
     source = stock.claims.sources[key]
-    decoder = is_linear and key.startswith(DECODER)
+    decoder = of_linear and key.startswith(DECODER)
     if isinstance(source, Quantized):
         weight = source.read({part: stock.reader[tensor] for part, tensor in source.tensors.items()})
         num_bytes = sum(map(stock.reader.num_bytes, source.tensors.values()))

@@ -123,6 +123,20 @@ def test_missing_and_surplus_experts_are_named(made, tmp_path: Path) -> None:
     assert "model.layers.2.mlp.experts.3.down_proj.weight" in str(caught.value) and extra in str(caught.value)
 
 
+def test_a_missing_shard_is_told_and_not_its_experts_one_by_one(made, tmp_path: Path) -> None:
+    family = made("gpt_oss")
+    tensors = dict(family.eager.state_dict())
+    shards = {key: "b.safetensors" if key.endswith("1.mlp.experts.down_proj") else "a.safetensors" for key in tensors}
+    kept = {key: tensor.clone() for key, tensor in tensors.items() if shards[key] == "a.safetensors"}
+    save_file(kept, tmp_path / "a.safetensors")
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
+    (tmp_path / "config.json").write_text(json.dumps(config_of(family.folder)))
+    with pytest.raises(EngineError) as caught:
+        family.open_at(tmp_path)
+    assert "1 of 2 files are missing: b.safetensors" in str(caught.value)
+    assert "tensors missing" not in str(caught.value) and "not part of the model" not in str(caught.value)
+
+
 def test_fused_experts_of_another_number_are_refused(made, tmp_path: Path) -> None:
     family = made("granitemoe")
     tensors = published("granitemoe", family.eager.state_dict())

@@ -22,7 +22,7 @@ def test_w8a8_runs_every_linear_of_the_decoder_but_what_weighs_experts(made, nam
 
 
 @pytest.mark.parametrize("name", [*MIXTURES, "phi3", "glm4"])
-@pytest.mark.parametrize("scheme", ["w8a8", "w4a16"])
+@pytest.mark.parametrize("scheme", ["w8a8", "w4a16", "kv=int8"])
 def test_compressed_rows_are_exact_too(made, packed, some_tokens, name: str, scheme: str) -> None:
     tokens = some_tokens(3, 290, 17)
     model = made(name).open(scheme)
