@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from evalcard_engine.attention.hook import STEP_ARGUMENT, Step, attend
-from evalcard_engine.families import Family
+from evalcard_engine.family import Family
 
 NORM_ADDS_ONE = {
     "llama": False, "mistral": False, "qwen2": False, "qwen3": False, "gemma3": True, "gemma3_text": True,

@@ -18,7 +18,7 @@ from evalcard_engine.checkpoint.recognize import beside_files, recognize
 from evalcard_engine.checkpoint.scale_notes import scale_notes
 from evalcard_engine.checkpoint.source import ADVICE, Checkpoint, open_checkpoint, read_checkpoint
 from evalcard_engine.errors import EngineError
-from evalcard_engine.families import Family
+from evalcard_engine.family import Family
 from evalcard_engine.loading import DECODER
 from evalcard_engine.quant.weight import Activations, QuantizedWeight
 

@@ -268,13 +268,14 @@ def _product_faults(kv_heads: int, head_sizes: tuple[int, int]) -> list[str]:
     return []
 
 
-def routing_faults(num_experts: int) -> tuple[str, ...]:
+def routing_faults(num_experts: int, choices: int) -> tuple[str, ...]:
     """Likewise of what routers do with their scores, softmax and the choice of experts: rows alone and among others."""
     scores = torch.randn(67, num_experts, generator=torch.Generator().manual_seed(0))
-    choices = min(4, num_experts)
 
     def routed(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return torch.softmax(rows, dim=-1), *torch.topk(rows, choices, dim=-1)
+        weights = torch.softmax(rows, dim=-1)
+        best = torch.topk(weights, choices, dim=-1)
+        return weights, *best, best.values / best.values.sum(dim=-1, keepdim=True)
 
     whole = routed(scores)
     for at, rows in ((0, 1), (3, 2), (5, 7), (9, 33)):

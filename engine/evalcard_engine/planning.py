@@ -12,11 +12,12 @@ from evalcard_engine.building import build, decoder_layers, matrices, stored_sha
 from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.checkpoint.claiming import claim_all
 from evalcard_engine.checkpoint.claims import Claims
+from evalcard_engine.checkpoint.expert_tensors import num_experts_of
 from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.recognize import beside_files, recognize
 from evalcard_engine.checkpoint.source import Checkpoint, read_checkpoint
 from evalcard_engine.errors import EngineError
-from evalcard_engine.families import Family
+from evalcard_engine.family import Family
 from evalcard_engine.gpu_modules import hook_modules
 from evalcard_engine.kernels import dispatch
 from evalcard_engine.kv_choice import cache_notes, choose_codes
@@ -82,7 +83,9 @@ def plan_model(
     kv_heads, *sizes = family.kv_shape(config)
     faults = numerics.self_test(arithmetic, kv_heads, (sizes[0], sizes[1])) if device == "cpu" else ()
     if device == "cpu" and family.experts is not None:
-        faults += numerics.routing_faults(family.num_experts or 1)
+        num_experts = num_experts_of(config.to_dict())
+        assert num_experts is not None, config.model_type
+        faults += numerics.routing_faults(num_experts, config.num_experts_per_tok)
     if kernels is None:
         kernels = device == "cuda" and dispatch.serves(torch.device(device), arithmetic)
     if device == "cuda":

@@ -139,10 +139,10 @@ def test_self_test_finds_a_product_that_rounds_rows_by_their_place(monkeypatch: 
 
 
 def test_self_test_finds_routing_that_mixes_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert numerics.routing_faults(60) == ()
+    assert numerics.routing_faults(60, 4) == ()
     honest = torch.softmax
     monkeypatch.setattr(torch, "softmax", lambda x, dim: honest(x, dim) + 1e-4 * x.shape[0])
-    assert "60 experts" in numerics.routing_faults(60)[0]
+    assert "60 experts" in numerics.routing_faults(60, 4)[0]
 
 
 def test_self_test_finds_a_thread_that_rounds_differently(monkeypatch: pytest.MonkeyPatch, restore_threads) -> None:
