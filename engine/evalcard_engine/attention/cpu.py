@@ -4,6 +4,7 @@ For a row q and its keys k_j, values v_j: out = sum_j softmax_j(scale * q.k_j) v
 keys; a block gives its own softmax average o, its largest score m and its sum l of e^(s - m), and blocks are merged in
 order (online softmax: Milakov and Gimelshein, arXiv 1805.02867) with M' = max(M, m), A = L e^(M - M'),
 B = l e^(m - M'), L' = A + B, O' = O A / L' + o B / L'.
+A sink, one more score t of no token, comes last: O' = O A / (A + e^(t - M')) with M' = max(M, t).
 """
 
 from collections.abc import Callable
@@ -21,21 +22,32 @@ State = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Average of the values so far [kv_heads, n, value_size], largest score and sum of exponentials [kv_heads, n, 1]."""
 
 
-def attend(query: torch.Tensor, blocks: Blocks, plan: Geometry, scale: float, softcap: float | None) -> torch.Tensor:
-    """query [num_tokens, heads, key_size] over the step's blocks of a layer.
+def attend(
+    query: torch.Tensor,
+    blocks: Blocks,
+    plan: Geometry,
+    scale: float,
+    softcap: float | None,
+    sinks: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """query [num_tokens, heads, key_size] over the step's blocks of a layer; sinks [heads], where it has any.
 
     Returns float32 [num_tokens, heads, value_size].
     """
     num_tokens, heads, key_size = query.shape
     rows = (query.reshape(-1, key_size).float() * scale).index_select(0, plan.query_rows)
     rows = rows.view(blocks.kv_heads, plan.num_rows, key_size)
-    parts = [_chunk(rows[:, chunk.start : chunk.stop], blocks, chunk, softcap) for chunk in plan.chunks]
+    extra = None if sinks is None else sinks.float()[plan.query_rows % heads].view(blocks.kv_heads, plan.num_rows, 1)
+    parts = []
+    for chunk in plan.chunks:
+        found = _chunk(rows[:, chunk.start : chunk.stop], blocks, chunk, softcap)
+        parts.append(found[0] if extra is None else _sink(found, extra[:, chunk.start : chunk.stop]))
     out = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
     return out.view(-1, blocks.value_size).index_select(0, plan.output_rows).view(num_tokens, heads, -1)
 
 
-def _chunk(rows: torch.Tensor, blocks: Blocks, chunk: Chunk, softcap: float | None) -> torch.Tensor:
-    """One chunk through its waves: rows [kv_heads, n, key_size] -> [kv_heads, n, value_size]."""
+def _chunk(rows: torch.Tensor, blocks: Blocks, chunk: Chunk, softcap: float | None) -> State:
+    """One chunk through its waves, of rows [kv_heads, n, key_size]."""
     state: State | None = None
     for wave in chunk.waves:
         scores = _multiply(rows, wave.products, lambda number: blocks.key(number).transpose(1, 2))
@@ -54,7 +66,15 @@ def _chunk(rows: torch.Tensor, blocks: Blocks, chunk: Chunk, softcap: float | No
         else:
             _merge(state, block, wave.num_rows)
     assert state is not None, chunk
-    return state[0]
+    return state
+
+
+def _sink(state: State, sinks: torch.Tensor) -> torch.Tensor:
+    """The averages once a score without a value, float32 [kv_heads, n, 1], has taken its share; in place."""
+    out, top, total = state
+    new_top = torch.maximum(top, sinks)
+    share = total * torch.exp(top - new_top)
+    return out.mul_(share / (share + torch.exp(sinks - new_top)))
 
 
 def _merge(state: State, block: State, num_rows: int) -> None:

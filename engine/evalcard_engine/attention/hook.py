@@ -1,6 +1,6 @@
 """How a transformers model calls our attention: a registered function, and a step passed down as an argument."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,6 +8,9 @@ import torch
 from evalcard_engine.attention import cpu, torch_ref
 from evalcard_engine.attention.blocks import read_blocks
 from evalcard_engine.attention.plan import BlockTable, Geometry, block_table, geometry
+from evalcard_engine.attention.reach import Reach
+from evalcard_engine.attention.rules import LayerRule
+from evalcard_engine.attention.temperature import Temperature
 from evalcard_engine.batch import Batch
 from evalcard_engine.cache.pool import KVPool
 
@@ -16,6 +19,10 @@ ATTENTION_NAME = "evalcard_packed"
 
 STEP_ARGUMENT = "evalcard_step"
 """The keyword argument that carries the step through the model's own forward."""
+
+
+Rotary = tuple[torch.Tensor, torch.Tensor]
+"""Cosines and sines [1, num_tokens, size], in the dtype computed in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +35,31 @@ class Step:
     """int64 [num_tokens * kv_heads], from KVPool.slot_rows."""
     table: BlockTable | None
     """None on devices whose attention needs no plan."""
-    geometries: Mapping[int | None, Geometry]
-    """By sliding window; None is full attention."""
+    geometries: Mapping[Reach, Geometry]
+    rules: Sequence[LayerRule]
+    """By layer."""
+    factors: Mapping[Temperature, torch.Tensor]
+    """What each temperature is for this step's tokens: float32 [num_tokens]."""
+    rotary: Rotary | None = None
+    """Instead of the model's own, where they go by sequence."""
 
 
-def prepare_step(batch: Batch, pool: KVPool, heads: int, kv_heads: int, windows: Collection[int | None]) -> Step:
-    """Plan one step for every layer of a model whose layers use these sliding windows."""
+def prepare_step(
+    batch: Batch, pool: KVPool, heads: int, kv_heads: int, rules: Sequence[LayerRule], rotary: Rotary | None = None
+) -> Step:
+    """Plan one step for every layer of a model whose attention follows these rules."""
     assert batch.page_size == pool.page_size, (batch.page_size, pool.page_size)
     rows = pool.slot_rows(batch.slots)
+    temperatures = {rule.temperature for rule in rules if rule.temperature is not None}
+    factors = {one: one.factors(batch.positions) for one in temperatures}
     if batch.token_ids.device.type != "cpu":
-        return Step(batch, pool, rows, None, {})
+        return Step(batch, pool, rows, None, {}, rules, factors, rotary)
     # Half precision is widened, and a pool that holds NaN is cleaned, on the way from the pages to the blocks. Codes
     # are read block by block in any case.
     gather = pool.tainted or not (pool.is_coded or pool.keys[0].dtype == torch.float32)
     table = block_table(batch.spans, batch.page_size, gather)
-    plans = {window: geometry(batch.spans, table, heads, kv_heads, window) for window in windows}
-    return Step(batch, pool, rows, table, plans)
+    plans = {reach: geometry(batch.spans, table, heads, kv_heads, reach) for reach in {rule.reach for rule in rules}}
+    return Step(batch, pool, rows, table, plans, rules, factors, rotary)
 
 
 def register() -> None:
@@ -63,9 +79,11 @@ def packed_attention(
     dropout: float = 0.0,
     sliding_window: int | None = None,
     softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
     **kwargs: object,
 ) -> tuple[torch.Tensor, None]:
-    """transformers' attention interface: query [1, heads, num_tokens, size], key and value with their own heads.
+    """transformers' attention interface: query [1, heads, num_tokens, size], key and value with their own heads;
+    s_aux [heads], the sinks of gpt-oss.
 
     Stores the new keys and values, then attends over each sequence's pages: over what they hold now, rounded where the
     pool stores codes, so that a token's own step sees what every later one will. Returns
@@ -76,17 +94,31 @@ def packed_attention(
     assert attention_mask is None and dropout == 0.0 and query.shape[0] == 1, (type(attention_mask), dropout)
     layer = module.layer_idx
     assert isinstance(layer, int), layer
+    rule = step.rules[layer]
+    # Some families leave the window to a mask, which we have none of; whoever names one names ours.
+    assert sliding_window is None or sliding_window == rule.reach, (layer, sliding_window, rule)
     step.pool.write(layer, step.rows, key[0].transpose(0, 1), value[0].transpose(0, 1))
-    out = attend(query[0].transpose(0, 1), step, layer, scaling, sliding_window, softcap)
+    rows = query[0].transpose(0, 1)
+    if rule.temperature is not None:
+        rows = (rows * step.factors[rule.temperature][:, None, None]).to(rows.dtype)
+    out = attend(rows, step, layer, scaling, softcap, s_aux)
     return out.to(query.dtype)[None], None
 
 
 def attend(
-    rows: torch.Tensor, step: Step, layer: int, scaling: float, window: int | None, softcap: float | None
+    rows: torch.Tensor,
+    step: Step,
+    layer: int,
+    scaling: float,
+    softcap: float | None,
+    sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Queries [num_tokens, heads, key_size] over what the pool holds of each sequence, this step's tokens included:
-    [num_tokens, heads, value_size], float32."""
+    [num_tokens, heads, value_size], float32. sinks: [heads], where the layer has any."""
+    reach = step.rules[layer].reach
     if step.table is None:
-        return torch_ref.attend(rows, step.pool, layer, step.batch, scale=scaling, window=window, softcap=softcap)
+        return torch_ref.attend(
+            rows, step.pool, layer, step.batch, scale=scaling, window=reach, softcap=softcap, sinks=sinks
+        )
     blocks = read_blocks(step.pool, layer, step.table)
-    return cpu.attend(rows, blocks, step.geometries[window], scaling, softcap)
+    return cpu.attend(rows, blocks, step.geometries[reach], scaling, softcap, sinks)

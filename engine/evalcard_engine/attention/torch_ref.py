@@ -5,6 +5,7 @@ Tests hold the fast paths against it (in float64 if asked), and other devices th
 
 import torch
 
+from evalcard_engine.attention.reach import Reach, first_seen
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.pool import KVPool
 
@@ -16,18 +17,23 @@ def attend(
     batch: Batch,
     *,
     scale: float,
-    window: int | None = None,
+    window: Reach = None,
     softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> torch.Tensor:
-    """query [num_tokens, heads, key_size] -> [num_tokens, heads, value_size], computed and returned in ``dtype``."""
+    """query [num_tokens, heads, key_size] -> [num_tokens, heads, value_size], computed and returned in ``dtype``.
+
+    window: what tokens see of those before them. sinks [heads]: for each head one more score in the softmax, of no
+    token, which takes its share of the weights (gpt-oss).
+    """
     outputs = []
     for span in batch.spans:
         pages = torch.tensor(span.pages[: -(-span.end_len // batch.page_size)], device=query.device)
         keys = joined(pool.read_keys(layer, pages), span.end_len).to(dtype)
         values = joined(pool.read_values(layer, pages), span.end_len).to(dtype)
         rows = query[span.query_start : span.query_start + span.query_len].to(dtype)
-        outputs.append(_dense(rows, keys, values, span, scale, window, softcap))
+        outputs.append(_dense(rows, keys, values, span, scale, window, softcap, sinks))
     return torch.cat(outputs)
 
 
@@ -36,12 +42,12 @@ def joined(pages: torch.Tensor, length: int) -> torch.Tensor:
     return pages.transpose(0, 1).reshape(pages.shape[1], -1, pages.shape[3])[:, :length]
 
 
-def hidden_from(span: Span, window: int | None, device: torch.device) -> torch.Tensor:
-    """bool [query_len, end_len]: True where a token must not look (later tokens, and those outside the window)."""
+def hidden_from(span: Span, window: Reach, device: torch.device) -> torch.Tensor:
+    """bool [query_len, end_len]: True where a token must not look (later tokens, and those out of reach)."""
     at = torch.arange(span.context_len, span.end_len, device=device)[:, None]
     keys = torch.arange(span.end_len, device=device)
     hidden = keys > at
-    return hidden if window is None else hidden | (keys <= at - window)
+    return hidden if window is None else hidden | (keys < first_seen(at, window))
 
 
 def _dense(
@@ -50,8 +56,9 @@ def _dense(
     values: torch.Tensor,
     span: Span,
     scale: float,
-    window: int | None,
+    window: Reach,
     softcap: float | None,
+    sinks: torch.Tensor | None,
 ) -> torch.Tensor:
     """query [query_len, heads, key_size], keys and values [kv_heads, end_len, size] -> [query_len, heads, size]."""
     num_tokens, heads, _ = query.shape
@@ -61,5 +68,9 @@ def _dense(
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
     hidden = hidden_from(span, window, query.device)[:, None, None]
-    weights = torch.softmax(scores.masked_fill(hidden, -torch.inf), dim=-1)
+    scores = scores.masked_fill(hidden, -torch.inf)
+    if sinks is not None:
+        column = sinks.to(scores.dtype).view(1, kv_heads, -1, 1).expand(num_tokens, -1, -1, 1)
+        scores = torch.cat((scores, column), dim=-1)
+    weights = torch.softmax(scores, dim=-1)[..., : keys.shape[1]]
     return torch.einsum("qhgk,hkd->qhgd", weights, values).reshape(num_tokens, heads, -1)
