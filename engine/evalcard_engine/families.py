@@ -128,6 +128,8 @@ def family_of(config: Mapping[str, Any], name: str) -> Family:
         )
     if text.get("use_bidirectional_attention"):
         raise UnsupportedModel(f"{name} looks at later tokens (use_bidirectional_attention). {OTHER_BACKENDS}")
+    if not text.get("is_causal", True):
+        raise UnsupportedModel(f"{name} looks at later tokens (is_causal is {text['is_causal']!r}). {OTHER_BACKENDS}")
     return replace(family, ignored=(*family.ignored, *_layers_beyond(text)), num_experts=num_experts_of(text))
 
 

@@ -11,8 +11,8 @@ from evalcard_engine.errors import UnsupportedModel
 
 TELLING = frozenset({
     "alibi", "attention_chunk_size", "attention_multiplier", "attn_logit_softcapping", "clip_qkv",
-    "embedding_multiplier", "final_logit_softcapping", "logit_scale", "logits_scaling", "parallel_attn",
-    "query_pre_attn_scalar", "residual_multiplier", "scale_depth", "scale_emb", "sliding_window",
+    "embedding_multiplier", "final_logit_softcapping", "hidden_activation", "logit_scale", "logits_scaling",
+    "parallel_attn", "query_pre_attn_scalar", "residual_multiplier", "scale_depth", "scale_emb", "sliding_window",
     "use_parallel_residual",
 })  # fmt: skip
 """Keys that some family reads and that change its logits. Those that add tensors are not needed here: a tensor that

@@ -9,7 +9,7 @@ from evalcard.errors import UserError
 from evalcard.resources import card_templates
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, StrictUndefined
 
 OWN = "own/"
 """Before the name of a user's template, so that it may be called as ours is and still extend it."""
@@ -20,7 +20,7 @@ def make_environment(templates: Path, own: Mapping[str, str] | None = None) -> "
 
     ``own``: templates of the user's by name. A run's folder may come from others, so these run in Jinja's sandbox.
     """
-    from jinja2 import ChoiceLoader, FileSystemLoader, FunctionLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, FileSystemLoader, FunctionLoader
     from jinja2.sandbox import SandboxedEnvironment
 
     given = {f"{OWN}{name}": text for name, text in (own or {}).items()}
@@ -30,7 +30,7 @@ def make_environment(templates: Path, own: Mapping[str, str] | None = None) -> "
 
     environment = SandboxedEnvironment(
         loader=ChoiceLoader([FunctionLoader(load), FileSystemLoader(templates)]),
-        undefined=StrictUndefined,
+        undefined=_undefined(),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -47,6 +47,24 @@ def make_environment(templates: Path, own: Mapping[str, str] | None = None) -> "
         "sentences": escape.join_words,
     }
     return environment
+
+
+def _undefined() -> "type[StrictUndefined]":
+    """Undefined names stop the rendering, and those of our views are said in a reader's words."""
+    from jinja2 import StrictUndefined
+
+    class Named(StrictUndefined):
+        @property
+        def _undefined_message(self) -> str:
+            fields = getattr(type(self._undefined_obj), "__dataclass_fields__", None)
+            if fields is None:
+                return super()._undefined_message
+            from evalcard.tasks.files.suggest import near
+
+            kind, name = type(self._undefined_obj).__name__, str(self._undefined_name)
+            return f"a {kind} has no {name!r}{near(name, fields)}; it has {', '.join(fields)}"
+
+    return Named
 
 
 def render(environment: "Environment", template: str, names: Mapping[str, object]) -> str:
