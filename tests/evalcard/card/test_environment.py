@@ -73,7 +73,7 @@ def test_every_block_stands_alone(make_case):
     ("template", "said"),
     [
         ("one\ntwo {{ card.colour }}\n", r"mine\.j2, line 2: a CardView has no 'colour'; it has baseline, model, "),
-        ("{{ card.headline }}", r"a CardView has no 'headline' \(did you mean headlines\?\)"),
+        ("{{ card.headline }}", r"a CardView has no 'headline' \(did you mean headlines"),
         ("{{ nobody }}", r"mine\.j2, line 1: 'nobody' is undefined"),
         (
             '{% extends "card.md.j2" %}\n{% block title %}\n\n{{ card.model.size }}{% endblock %}',
