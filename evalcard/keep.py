@@ -61,6 +61,7 @@ def keep_comparison(
         # As a run grows: only the last file says that it is finished.
         held.write_run(run.model_copy(update={"finished": None}))
         _write_answers(held, found, run)
+        comparison = comparison.model_copy(update={"made_from": held.answer_digests(run)})
         held.write_comparison(comparison)
         cards = write_cards(held, run, comparison)
         held.write_run(run)

@@ -204,6 +204,7 @@ def _write(folder: RunFolder, run: RunRecord, graded: _Graded) -> Rescored:
     folder.write_run(run)
     card = None
     if comparison is not None:
+        comparison = comparison.model_copy(update={"made_from": folder.answer_digests(run)})
         folder.write_comparison(comparison)
         card, *_ = write_cards(folder, run, comparison)
     return Rescored(run, comparison, card, tuple(graded.changes), lost_gate)

@@ -163,6 +163,7 @@ def _finish(folder: RunFolder, state: RunState, gate: GateSpec | None) -> Outcom
     else:
         with contextlib.suppress(UserError):  # there is no earlier comparison, or none that can be read
             comparison = keep_verdict(folder.read_comparison(), comparison)
+    comparison = comparison.model_copy(update={"made_from": folder.answer_digests(run)})
     folder.write_comparison(comparison)
     card, *_ = write_cards(folder, run, comparison)
     # Last, so that a run which says it is finished has its comparison and its cards.

@@ -86,6 +86,7 @@ def answer_of(sample: Sample) -> ItemAnswer:
     choices = None
     if sample.choices is not None:
         choices = tuple(ChoiceAnswer(one.logprob, one.tokens, one.is_greedy) for one in sample.choices)
+    assert sample.finish != "not_told", ("no backend's answer", sample.key)
     return ItemAnswer(
         sample.finish,
         text=sample.text,

@@ -130,7 +130,18 @@ def _compare_own(reference: Reference, rows: Sequence[str], means: _Means) -> Si
             "answered with --common-items."
         )
     found = _as_it_ended(run, [one.model for one in (baseline, *others)], rows)
+    _refuse_nothing(reference, found)
     return _with_stored_findings(found, read_agreeing(reference.folder, run)) if run.sources else found
+
+
+def _refuse_nothing(reference: Reference, found: SideBySide) -> None:
+    """A table without a row shows that nothing was lost, whatever was."""
+    if not any(row.compressed for row in found.comparison.tasks):
+        why = " ".join(dict.fromkeys(one.finding for one in found.comparison.health if one.severity == "blocker"))
+        raise ComparisonRefused(
+            f"nothing of {reference.given} can be compared: there is no row on which the baseline and a compressed "
+            f"model both have graded answers. {why} Give its `evalcard run` command again: stored answers are kept."
+        )
 
 
 def _with_stored_findings(found: SideBySide, stored: Comparison) -> SideBySide:

@@ -23,7 +23,7 @@ def metadata_errors(text: str) -> list[str]:
         return []
     try:
         data = yaml.safe_load(match[1])
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):  # a date that no calendar has
         return ["YAML in the metadata cannot be parsed"]
     if not isinstance(data, dict):
         return ["metadata must be an object"]

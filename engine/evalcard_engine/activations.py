@@ -29,6 +29,11 @@ def gelu_tanh(x: torch.Tensor) -> torch.Tensor:
     return inner.tanh_().add_(1.0).mul_(x).mul_(0.5)
 
 
+def sigmoid(x: torch.Tensor) -> torch.Tensor:
+    """1 / (1 + e^-x), computed in float32 and returned in x's dtype; torch's own has the faults of its silu."""
+    return torch.exp(-x.float()).add_(1.0).reciprocal_().to(x.dtype)
+
+
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "silu": silu,
     "swish": silu,

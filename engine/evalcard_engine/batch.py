@@ -17,6 +17,8 @@ class Span:
     query_len: int
     context_len: int
     pages: tuple[int, ...]
+    is_long: bool = False
+    """Whether the sequence's positions are encoded for long ones."""
 
     @property
     def end_len(self) -> int:

@@ -11,11 +11,18 @@ from evalcard_engine.activations import ExactActivation
 from evalcard_engine.attention.hook import ATTENTION_NAME, register
 from evalcard_engine.checkpoint.source import Checkpoint
 from evalcard_engine.errors import EngineError
+from evalcard_engine.experts import Kind, separate_experts
 from evalcard_engine.families import check_rope
+from evalcard_engine.routing import make_routers_exact
 from evalcard_engine.unread_settings import check_unread
 
+ACTIVATION_NAMES = frozenset({"act_fn", "activation_fn"})
+"""As transformers' modules call their activation function."""
 
-def build(checkpoint: Checkpoint, dtype: torch.dtype, device: str) -> tuple[Any, nn.Module]:
+
+def build(
+    checkpoint: Checkpoint, dtype: torch.dtype, device: str, experts: Kind | None = None
+) -> tuple[Any, nn.Module]:
     """transformers' config of the text model and its module without weights: hundredths of a second.
 
     Raises EngineError for whatever in config.json no model can be built from.
@@ -30,7 +37,7 @@ def build(checkpoint: Checkpoint, dtype: torch.dtype, device: str) -> tuple[Any,
         check_rope(config, checkpoint.name)
         check_unread(checkpoint.config.get("text_config") or checkpoint.config, config, checkpoint.name)
         _check_sizes(config, checkpoint.name)
-        return config, empty_module(config, dtype, device)
+        return config, empty_module(config, dtype, device, experts)
 
 
 @contextmanager
@@ -74,7 +81,7 @@ def head_size(config: Any) -> int:
     return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
 
-def empty_module(config: Any, dtype: torch.dtype, device: str) -> nn.Module:
+def empty_module(config: Any, dtype: torch.dtype, device: str, experts: Kind | None = None) -> nn.Module:
     """transformers' own causal language model: parameters on meta, computed buffers on ``device``.
 
     On the CPU its activations are ours; raises UnsupportedModel for one that has no exact form.
@@ -82,6 +89,8 @@ def empty_module(config: Any, dtype: torch.dtype, device: str) -> nn.Module:
     from transformers import AutoModelForCausalLM
 
     register()
+    if getattr(config, "output_router_logits", False):
+        config.output_router_logits = False  # for training: it would keep the scores of every layer
     with torch.device("meta"):
         module = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=ATTENTION_NAME)
     for owner in module.modules():
@@ -91,8 +100,15 @@ def empty_module(config: Any, dtype: torch.dtype, device: str) -> nn.Module:
         if buffers:
             # transformers computes a module's buffers here; its parameters are on meta, where drawing them is free.
             module._init_weights(owner)
+    for layer in decoder_layers(module):
+        if hasattr(layer.self_attn, "attn_temperature_tuning"):
+            # It would take places in the packed row for positions; the family's rule for the layer does it instead.
+            layer.self_attn.attn_temperature_tuning = False
+    if experts is not None:
+        separate_experts(module, experts)
     if device == "cpu":
-        _replace_activations(module)
+        make_routers_exact(module)
+        _replace_activations(module, config)
     return module.eval().requires_grad_(False)
 
 
@@ -112,15 +128,34 @@ def tied_parameters(module: nn.Module) -> dict[str, str]:
 
 def matrices(module: nn.Module) -> dict[str, tuple[int, int]]:
     """[out, in] of every module whose weight a format may store in its own way: linears and embeddings."""
-    kinds = (nn.Linear, nn.Embedding)
     return {
         name: (owner.weight.shape[0], owner.weight.shape[1])
         for name, owner in module.named_modules()
-        if isinstance(owner, kinds)
+        if is_linear(owner) or isinstance(owner, nn.Embedding)
     }
 
 
-def _replace_activations(module: nn.Module) -> None:
+def is_linear(module: nn.Module) -> bool:
+    """Whether a module is a linear and nothing more: some routers add to one."""
+    return type(module) is nn.Linear
+
+
+def stored_shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
+    """The shape of whatever a checkpoint holds of a module: parameters, and buffers that are stored."""
+    named = dict(module.named_parameters(remove_duplicate=False))
+    for name, owner in module.named_modules():
+        named |= {f"{name}.{leaf}": owner._buffers[leaf] for leaf in stored_buffers(owner)}
+    return {name: tuple(tensor.shape) for name, tensor in named.items()}
+
+
+def stored_buffers(owner: nn.Module) -> list[str]:
+    """The names of a module's own buffers that are part of a checkpoint."""
+    return [leaf for leaf in owner._buffers if leaf not in owner._non_persistent_buffers_set]
+
+
+def _replace_activations(module: nn.Module, config: Any) -> None:
+    name = getattr(config, "hidden_activation", None) or config.hidden_act
     for layer in decoder_layers(module):
-        config = layer.mlp.config
-        layer.mlp.act_fn = ExactActivation(getattr(config, "hidden_activation", None) or config.hidden_act)
+        for owner in list(layer.modules()):
+            for attribute in ACTIVATION_NAMES & owner._modules.keys():
+                setattr(owner, attribute, ExactActivation(name))

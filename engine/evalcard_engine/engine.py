@@ -169,7 +169,7 @@ class Engine:
             max_positions=self._info.max_positions,
             has_detokenizer=has_detokenizer,
         )
-        sequences = sequences_of(requests, detokenize)
+        sequences = sequences_of(requests, detokenize, self._info.short_positions)
         for sequence in sequences:
             needed = self._limits.pages_for(sequence.max_len)
             if needed > self._budget_pages:

@@ -17,9 +17,10 @@ from evalcard_engine.checkpoint.digest import OnProgress
 from evalcard_engine.checkpoint.source import HUB_PATTERNS
 from evalcard_engine.errors import EngineError, UnsupportedModel
 from evalcard_engine.inspection import Opened, open_claims
-from evalcard_engine.loading import DECODER
+from evalcard_engine.loading import DECODER, KEPT, is_kept
 from evalcard_engine.quant.quantize import quantize
 from evalcard_engine.quant.scheme import SCHEMES, Scheme
+from evalcard_engine.routing import ROUTERS
 
 SHARD_BYTES = 5_000_000_000
 """As many as the Hub's own tools put into a file."""
@@ -57,7 +58,7 @@ def choose(opened: Opened, scheme: Scheme, ignore: Sequence[str]) -> Layers:
         raise EngineError(f"{name} is compressed already ({next(iter(claims.schemes.values()))}). Give the original.")
     if opened.checkpoint.path.is_file():
         raise UnsupportedModel(f"{name} is a GGUF file; give the original model's folder with its safetensors.")
-    linears = {_stored(opened, module): shape for module, shape in opened.shapes.items() if module.startswith(DECODER)}
+    linears = {_stored(opened, module): shape for module, shape in opened.shapes.items() if _may_compress(module)}
     _check_ignore(ignore, linears)
     chosen = {one: shape for one, shape in linears.items() if not any(matches(e, one, "Linear") for e in ignore)}
     if not chosen:
@@ -65,7 +66,13 @@ def choose(opened: Opened, scheme: Scheme, ignore: Sequence[str]) -> Layers:
     has_head = scheme.head_bits is not None
     others = [] if has_head else [_HEAD]
     others += [f"re:{re.escape(prefix)}.*" for prefix in _other_parts(opened)]
+    # Others may have linears where transformers has none, so what weighs experts is named even where it is no linear.
+    others += [] if opened.family.experts is None else [rf"re:.*\.({'|'.join((*ROUTERS, *sorted(KEPT)))})$"]
     return Layers(chosen, (*ignore, *others), _HEAD if has_head else None)
+
+
+def _may_compress(module: str) -> bool:
+    return module.startswith(DECODER) and not is_kept(module)
 
 
 def _stored(opened: Opened, module: str) -> str:

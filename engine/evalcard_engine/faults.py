@@ -80,7 +80,9 @@ class FaultFinder:
         """Run all its tokens again, alone and in a pool of its own."""
         tokens = sequence.tokens(0, sequence.num_tokens)
         num_pages = self._limits.pages_for(len(tokens))
-        probe = Sequence(prompt=tokens, next_logits=_first_logits(sequence), max_len=len(tokens))
+        probe = Sequence(
+            prompt=tokens, next_logits=_first_logits(sequence), max_len=len(tokens), is_long=sequence.is_long
+        )
         probe.pages.extend(range(num_pages))
         try:
             pool = self._model.make_pool(num_pages, self._limits.page_size)

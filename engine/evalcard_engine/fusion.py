@@ -10,17 +10,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from evalcard_engine.activations import ExactActivation
 from evalcard_engine.quant.int8_linear import Int8Linear, TokenCodes, quantize_rows
 from evalcard_engine.quant.linear import ExactLinear
 from evalcard_engine.quant.workspace import Workspace
 
-SHARED_INPUTS = (
-    ("self_attn", ("q_proj", "k_proj", "v_proj")),
-    ("self_attn", ("o_proj",)),
-    ("mlp", ("gate_proj", "up_proj")),
-    ("mlp", ("down_proj",)),
-)
-"""Linears that every family here calls one after the other with the same tensor."""
+SHARED_INPUTS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+"""Linears of one module that every family here calls one after the other with the same tensor."""
 
 MLP = ("gate_proj", "up_proj", "down_proj")
 
@@ -34,22 +30,30 @@ BLOCKED = (ExactLinear, Int8Linear)
 def fuse(module: nn.Module) -> None:
     """Prepare the layers of a causal language model on the CPU, once their weights are filled in."""
     workspace = Workspace()
-    for layer in module.get_submodule("model.layers").children():
-        for owner, names in SHARED_INPUTS:
-            _share_codes([layer.get_submodule(f"{owner}.{name}") for name in names], workspace)
-        mlp: Any = layer.get_submodule("mlp")
-        if all(isinstance(mlp.get_submodule(name), BLOCKED) for name in MLP):
+    for owner in module.get_submodule("model.layers").modules():
+        _share_codes(owner, workspace)
+        if all(isinstance(owner._modules.get(name), BLOCKED) for name in MLP) and _activation(owner) is not None:
+            mlp: Any = owner
             mlp.workspace = workspace
             # Of the object, not of its class, which another engine in the process may use otherwise.
             vars(mlp)["forward"] = MethodType(_mlp, mlp)
 
 
-def _share_codes(linears: list[nn.Module], workspace: Workspace) -> None:
-    """Let the integer linears among them quantize their input once."""
-    integer = [linear for linear in linears if isinstance(linear, Int8Linear)]
-    tokens = TokenCodes(len(integer))
-    for linear in integer:
-        linear.share(tokens, workspace)
+def _share_codes(owner: nn.Module, workspace: Workspace) -> None:
+    """Let the integer linears among a module's own that get the same tensor quantize it once."""
+    integer = {name: one for name, one in owner.named_children() if isinstance(one, Int8Linear)}
+    groups = [[name for name in names if name in integer] for names in SHARED_INPUTS]
+    groups += [[name] for name in integer if not any(name in names for names in SHARED_INPUTS)]
+    for group in groups:
+        tokens = TokenCodes(len(group))
+        for name in group:
+            integer[name].share(tokens, workspace)
+
+
+def _activation(mlp: nn.Module) -> ExactActivation | None:
+    """The activation function of an MLP, whichever of its names it goes by."""
+    found = mlp._modules.get("act_fn", mlp._modules.get("activation_fn"))
+    return found if isinstance(found, ExactActivation) else None
 
 
 def _mlp(self: Any, x: torch.Tensor) -> torch.Tensor:
@@ -63,21 +67,23 @@ def _mlp(self: Any, x: torch.Tensor) -> torch.Tensor:
 
 
 def _blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
-    out = torch.empty_like(rows)
+    act, out = _activation(mlp), torch.empty_like(rows)
+    assert act is not None, type(mlp)
     for block, into in zip(rows.split(BLOCK_ROWS), out.split(BLOCK_ROWS), strict=True):
         gate, up = mlp.gate_proj(block), mlp.up_proj(block)
         spare = mlp.workspace.take("spare", *gate.shape, torch.float32)
-        into.copy_(mlp.down_proj(mlp.act_fn.gate(gate, up, spare)))
+        into.copy_(mlp.down_proj(act.gate(gate, up, spare)))
     return out
 
 
 def _integer_blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
     """With integer linears rows are quantized once, and what the products give lies in memory that is used again."""
-    width, workspace = mlp.down_proj.codes.shape[1], mlp.workspace
+    width, workspace, act = mlp.down_proj.codes.shape[1], mlp.workspace, _activation(mlp)
+    assert act is not None, type(mlp)
     out, (codes, scales) = torch.empty_like(rows), quantize_rows(rows, workspace)
     for part, scale, into in zip(*(each.split(BLOCK_ROWS) for each in (codes, scales, out)), strict=True):
         gate, up, spare = (workspace.take(name, len(part), width, torch.float32) for name in ("gate", "up", "spare"))
         mlp.gate_proj.scaled(part, scale, gate)
         mlp.up_proj.scaled(part, scale, up)
-        mlp.down_proj.scaled(*quantize_rows(mlp.act_fn.gate(gate, up, spare), workspace), into)
+        mlp.down_proj.scaled(*quantize_rows(act.gate(gate, up, spare), workspace), into)
     return out

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from evalcard_engine.attention.hook import STEP_ARGUMENT, Step, attend
-from evalcard_engine.families import Family
+from evalcard_engine.family import Family
 
 NORM_ADDS_ONE = {
     "llama": False, "mistral": False, "qwen2": False, "qwen3": False, "gemma3": True, "gemma3_text": True,
@@ -38,7 +38,7 @@ def hook_modules(module: nn.Module, family: Family) -> tuple[str, ...]:
     layers = module.get_submodule("model.layers")
     for layer in layers.children():
         attention, mlp = layer.get_submodule("self_attn"), layer.get_submodule("mlp")
-        _replace(attention, partial(_attention, window=family.window(attention)))
+        _replace(attention, _attention)
         _replace(layer, _four_norms if hasattr(layer, "pre_feedforward_layernorm") else _two_norms)
         if _is_silu(mlp):
             _replace(mlp, _gated)
@@ -96,8 +96,6 @@ def _attention(
     self: Any,
     hidden_states: torch.Tensor,
     position_embeddings: tuple[torch.Tensor, torch.Tensor],
-    *,
-    window: int | None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """hidden_states [1, num_tokens, hidden] -> the attention of the step's sequences, of the same shape."""
@@ -111,7 +109,7 @@ def _attention(
     if hasattr(self, "q_norm"):
         query, key = self.q_norm(query), self.k_norm(key)
     rows = _rotate_and_store(query, key, value, position_embeddings, step, self.layer_idx)
-    out = attend(rows, step, self.layer_idx, self.scaling, window, None)
+    out = attend(rows, step, self.layer_idx, self.scaling, None)
     return self.o_proj(out.to(query.dtype).view(1, num_tokens, -1)), None
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import torch
 
-from evalcard_engine.building import build, matrices, tied_parameters
+from evalcard_engine.building import build, matrices, stored_shapes, tied_parameters
 from evalcard_engine.checkpoint.claiming import examine
 from evalcard_engine.checkpoint.claims import Claims, Format, Plain, Quantized, Source
 from evalcard_engine.checkpoint.reading import TensorReader
@@ -18,7 +18,7 @@ from evalcard_engine.checkpoint.recognize import beside_files, recognize
 from evalcard_engine.checkpoint.scale_notes import scale_notes
 from evalcard_engine.checkpoint.source import ADVICE, Checkpoint, open_checkpoint, read_checkpoint
 from evalcard_engine.errors import EngineError
-from evalcard_engine.families import Family
+from evalcard_engine.family import Family
 from evalcard_engine.loading import DECODER
 from evalcard_engine.quant.weight import Activations, QuantizedWeight
 
@@ -150,10 +150,10 @@ def inspect(model: str, revision: str | None = None) -> Inspection:
 
 
 def _claimed(checkpoint: Checkpoint, family: Family, fmt: Format) -> Opened:
-    _, module = build(checkpoint, torch.float32, "cpu")
-    wanted = {name: tuple(tensor.shape) for name, tensor in module.named_parameters(remove_duplicate=False)}
+    checkpoint = family.separate(checkpoint)
+    _, module = build(checkpoint, torch.float32, "cpu", family.experts)
     shapes = matrices(module)
-    claims, faults = examine(checkpoint, family, fmt, wanted, shapes, tied_parameters(module))
+    claims, faults = examine(checkpoint, family, fmt, stored_shapes(module), shapes, tied_parameters(module))
     return Opened(checkpoint, family, fmt, claims, shapes, tuple(faults))
 
 

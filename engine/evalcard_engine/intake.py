@@ -73,9 +73,13 @@ def _check_sampling(request_id: str, sampling: Sampling) -> None:
 
 
 def sequences_of(
-    requests: Several[Request], detokenize: Detokenize | None = None
+    requests: Several[Request], detokenize: Detokenize | None = None, short_positions: int | None = None
 ) -> list[GenerateSequence | ScoreSequence]:
-    """One sequence for each Generate, and one for all Score requests with the same input tokens."""
+    """One sequence for each Generate, and one for all Score requests with the same input tokens.
+
+    short_positions: tokens up to which a sequence's positions are encoded for short ones; None where there is no such
+    choice. It is made here once, by the most tokens that a sequence can come to.
+    """
     sequences: list[GenerateSequence | ScoreSequence] = []
     scores: dict[tuple[int, ...], list[Score]] = {}
     for request in requests:
@@ -84,4 +88,6 @@ def sequences_of(
         else:
             scores.setdefault(request.context + request.continuation[:-1], []).append(request)
     sequences.extend(ScoreSequence.of(tuple(group)) for group in scores.values())
+    for sequence in sequences:
+        sequence.is_long = short_positions is not None and sequence.max_len > short_positions
     return sequences

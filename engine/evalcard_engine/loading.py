@@ -6,6 +6,7 @@ from math import isfinite
 import torch
 from torch import nn
 
+from evalcard_engine.building import is_linear, stored_buffers
 from evalcard_engine.checkpoint.claims import Claims, Quantized
 from evalcard_engine.checkpoint.digest import OnProgress
 from evalcard_engine.checkpoint.reading import TensorReader
@@ -21,7 +22,10 @@ from evalcard_engine.quant.weight import QuantizedWeight
 from evalcard_engine.quant.workspace import Workspace
 
 DECODER = "model.layers."
-"""Where a scheme applies; the embedding and the head stay as they are."""
+"""Where a scheme applies; the embedding and the head stay as they are, and so do routers, which are no linears."""
+
+KEPT = frozenset({"shared_expert_gate"})
+"""Linears of the decoder that weigh experts as a router does."""
 
 
 @dataclass(slots=True)
@@ -80,7 +84,7 @@ def fill(module: nn.Module, stock: Stock, on_progress: OnProgress | None) -> Tal
     Raises EngineError for values that cannot be right, those of all modules in one list.
     """
     tally, errors = Tally(), list[EngineError]()
-    owners = [(name, owner) for name, owner in module.named_modules() if owner._parameters]
+    owners = [(name, owner) for name, owner in module.named_modules() if owner._parameters or stored_buffers(owner)]
     for done, (name, owner) in enumerate(owners, start=1):
         try:
             _fill_one(module, name, owner, stock, tally)
@@ -98,9 +102,10 @@ def fill(module: nn.Module, stock: Stock, on_progress: OnProgress | None) -> Tal
 
 
 def _fill_one(module: nn.Module, name: str, owner: nn.Module, stock: Stock, tally: Tally) -> None:
-    if not isinstance(owner, nn.Linear):
+    if not is_linear(owner):
         _fill_own(name, owner, stock, tally)
         return
+    assert isinstance(owner, nn.Linear), name
     linear = _linear(name, owner, stock, tally)
     if name.startswith(DECODER):
         tally.linear_held += held_bytes(linear)
@@ -108,18 +113,24 @@ def _fill_one(module: nn.Module, name: str, owner: nn.Module, stock: Stock, tall
 
 
 def _fill_own(name: str, owner: nn.Module, stock: Stock, tally: Tally) -> None:
-    for leaf in list(owner._parameters):
-        key = f"{name}.{leaf}"
-        value = _take(key, stock, tally)
+    """Parameters and stored buffers in the dtypes that the module was made with: some routers keep float32."""
+    for leaf, made in [*owner._parameters.items(), *((leaf, owner._buffers[leaf]) for leaf in stored_buffers(owner))]:
+        if made is None:
+            continue
+        value = _take(f"{name}.{leaf}", stock, tally, of_linear=False)
         if isinstance(value, QuantizedWeight):
             value = value.dequantize()
-        owner._parameters[leaf] = nn.Parameter(value.to(stock.device, stock.dtype, copy=True), requires_grad=False)
+        filled = value.to(stock.device, made.dtype, copy=True)
+        if leaf in owner._parameters:
+            owner._parameters[leaf] = nn.Parameter(filled, requires_grad=False)
+        else:
+            owner._buffers[leaf] = filled
 
 
-def _take(key: str, stock: Stock, tally: Tally) -> torch.Tensor | QuantizedWeight:
+def _take(key: str, stock: Stock, tally: Tally, of_linear: bool = True) -> torch.Tensor | QuantizedWeight:
     """What fills a parameter, as it is stored (a view into its file, or quantized), and counted."""
     source = stock.claims.sources[key]
-    decoder = key.startswith(DECODER)
+    decoder = of_linear and key.startswith(DECODER)
     if isinstance(source, Quantized):
         weight = source.read({part: stock.reader[tensor] for part, tensor in source.tensors.items()})
         num_bytes = sum(map(stock.reader.num_bytes, source.tensors.values()))
@@ -159,9 +170,16 @@ def _linear(name: str, owner: nn.Linear, stock: Stock, tally: Tally) -> nn.Modul
 
 def scheme_of(name: str, scheme: Scheme | None) -> Scheme | None:
     """What is done to the linear ``name``: the decoder's get the scheme, the head only what is said of it."""
-    if scheme is None or name.startswith(DECODER):
+    if scheme is None or is_kept(name):
+        return None
+    if name.startswith(DECODER):
         return scheme
     return None if scheme.head_bits is None else SCHEMES[f"w{scheme.head_bits}a16"]
+
+
+def is_kept(name: str) -> bool:
+    """Whether a linear of the decoder is left in full precision by every scheme."""
+    return name.rpartition(".")[2] in KEPT
 
 
 def _quantized_now(

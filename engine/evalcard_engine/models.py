@@ -9,7 +9,7 @@ from torch import nn
 
 from evalcard_engine.attention.hook import STEP_ARGUMENT, prepare_step
 from evalcard_engine.batch import Batch
-from evalcard_engine.building import decoder_layers, head_size
+from evalcard_engine.building import decoder_layers
 from evalcard_engine.cache.pool import KVPool, KVShape, token_bytes
 from evalcard_engine.checkpoint.digest import OnProgress, weights_digest
 from evalcard_engine.checkpoint.reading import TensorReader
@@ -32,6 +32,8 @@ class ModelInfo:
     model_type: str
     vocab_size: int
     max_positions: int
+    short_positions: int | None
+    """Tokens up to which positions are encoded for short sequences; None where all sequences are encoded alike."""
     weights_digest: str
     """Of the checkpoint as it lies on disk; with ``scheme`` and the quantizer's version it names the weights used."""
     weights: str
@@ -71,12 +73,11 @@ class PreparedModel:
         self._module = module
         self._dtype = plan.dtype
         self._heads = plan.config.num_attention_heads
-        attentions = [layer.self_attn for layer in decoder_layers(module)]
-        size = head_size(plan.config)
-        self._shapes = [KVShape(plan.config.num_key_value_heads, size, size) for _ in attentions]
+        self._rules = tuple(plan.family.rule(layer.self_attn) for layer in decoder_layers(module))
+        self._shapes = [KVShape(*plan.family.kv_shape(plan.config)) for _ in self._rules]
         self._codes = plan.kv_codes
         self._kernels = plan.kernels
-        self._windows = frozenset(plan.family.window(attention) for attention in attentions)
+        self._long_rope = plan.long_rope
 
     @property
     def identity(self) -> ModelIdentity:
@@ -93,7 +94,9 @@ class PreparedModel:
     @torch.inference_mode()
     def forward(self, batch: Batch, pool: KVPool) -> torch.Tensor:
         """Run one step and store its keys and values: float32 [num_logits, vocab], one row per batch.logits_rows."""
-        step = prepare_step(batch, pool, self._heads, self._shapes[0].kv_heads, self._windows, kernels=self._kernels)
+        rotary = None if self._long_rope is None else self._long_rope.tables(batch, self._dtype)
+        kv_heads = self._shapes[0].kv_heads
+        step = prepare_step(batch, pool, self._heads, kv_heads, self._rules, rotary, kernels=self._kernels)
         output = self._module(
             input_ids=batch.token_ids[None],
             position_ids=batch.positions[None],
@@ -142,6 +145,7 @@ def open_model(
         model_type=plan.family.model_type,
         vocab_size=plan.config.vocab_size,
         max_positions=plan.config.max_position_embeddings,
+        short_positions=None if plan.long_rope is None else plan.long_rope.short_positions,
         weights_digest=digest,
         weights=_weights_name(digest, scheme),
         scheme=scheme.name if scheme else None,

@@ -40,12 +40,13 @@ def input_len(request: Request) -> int:
 def tokens_to_compute(sequences: Iterable[Sequence], shares: bool) -> int:
     """Input tokens of all sequences, a prefix shared with an earlier one in sorted order not counted again."""
     total = 0
-    previous: tuple[int, ...] = ()
-    for sequence in sorted(sequences, key=lambda sequence: sequence.prompt):
+    previous: Sequence | None = None
+    for sequence in sorted(sequences, key=lambda sequence: (sequence.is_long, sequence.prompt)):
         # Beside it in sorted order stands the sequence that shares most.
-        shared = common_prefix_len(previous, sequence.prompt) if shares else 0
+        is_alike = shares and previous is not None and previous.is_long == sequence.is_long
+        shared = common_prefix_len(previous.prompt, sequence.prompt) if previous is not None and is_alike else 0
         total += len(sequence.prompt) - min(shared, sequence.next_logits)
-        previous = sequence.prompt
+        previous = sequence
     return total
 
 

@@ -8,18 +8,20 @@ from torch import nn
 
 from evalcard_engine import numerics
 from evalcard_engine.arithmetic_notes import kernel_notes, linear_notes
-from evalcard_engine.building import build, decoder_layers, head_size, matrices, tied_parameters
+from evalcard_engine.building import build, decoder_layers, matrices, stored_shapes, tied_parameters
 from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.checkpoint.claiming import claim_all
 from evalcard_engine.checkpoint.claims import Claims
+from evalcard_engine.checkpoint.expert_tensors import num_experts_of
 from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.recognize import beside_files, recognize
 from evalcard_engine.checkpoint.source import Checkpoint, read_checkpoint
 from evalcard_engine.errors import EngineError
-from evalcard_engine.families import Family
+from evalcard_engine.family import Family
 from evalcard_engine.gpu_modules import hook_modules
 from evalcard_engine.kernels import dispatch
 from evalcard_engine.kv_choice import cache_notes, choose_codes
+from evalcard_engine.longrope import LongRope, take_over
 from evalcard_engine.quant.scheme import Scheme
 from evalcard_engine.weights_choice import check_on_gpu
 
@@ -46,6 +48,8 @@ class ModelPlan:
     """By layer; None stores keys and values as ``dtype``."""
     kernels: bool
     """Whether Triton kernels run the quantized linears and what lies between."""
+    long_rope: LongRope | None
+    """Where positions are encoded by the length of their sequence."""
 
 
 def plan_model(
@@ -64,19 +68,24 @@ def plan_model(
     _check_device(device)
     checkpoint = read_checkpoint(model, revision)
     family, fmt = recognize(checkpoint)
+    checkpoint = family.separate(checkpoint)
     arithmetic = _resolve_dtype(dtype, device, checkpoint)
     with beside_files(checkpoint):
-        config, module = build(checkpoint, arithmetic, device)
-    wanted = {name: tuple(tensor.shape) for name, tensor in module.named_parameters(remove_duplicate=False)}
-    claims = claim_all(checkpoint, family, fmt, wanted, matrices(module), tied_parameters(module))
+        config, module = build(checkpoint, arithmetic, device, family.experts)
+    long_rope = take_over(module, config, device)
+    claims = claim_all(checkpoint, family, fmt, stored_shapes(module), matrices(module), tied_parameters(module))
     if scheme is not None and scheme.changes_weights and claims.schemes:
         raise EngineError(
             f"{model} is compressed already ({next(iter(claims.schemes.values()))}); a scheme applies to plain weights "
             f"only. Leave out :{scheme.name}, or give the uncompressed model."
         )
     codes = choose_codes(model, scheme, claims, TensorReader(checkpoint), len(decoder_layers(module)))
-    kv_heads, size = config.num_key_value_heads, head_size(config)
-    faults = numerics.self_test(arithmetic, kv_heads, (size, size)) if device == "cpu" else ()
+    kv_heads, *sizes = family.kv_shape(config)
+    faults = numerics.self_test(arithmetic, kv_heads, (sizes[0], sizes[1])) if device == "cpu" else ()
+    if device == "cpu" and family.experts is not None:
+        num_experts = num_experts_of(config.to_dict())
+        assert num_experts is not None, config.model_type
+        faults += numerics.routing_faults(num_experts, config.num_experts_per_tok)
     if kernels is None:
         kernels = device == "cuda" and dispatch.serves(torch.device(device), arithmetic)
     if device == "cuda":
@@ -84,7 +93,9 @@ def plan_model(
     used = kernel_notes(hook_modules(module, family), scheme, claims) if kernels else ""
     notes = (*linear_notes(scheme, claims, kernels), *cache_notes(codes))
     name = numerics.describe(device, arithmetic, faults, *notes, kernels=used)
-    return ModelPlan(checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes, kernels)
+    return ModelPlan(
+        checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes, kernels, long_rope
+    )
 
 
 def _check_device(device: str) -> None:

@@ -77,7 +77,8 @@ def build_batch(chunks: list[Chunk], page_size: int, device: str) -> Batch:
         query_start = len(tokens)
         tokens.extend(chunk.sequence.tokens(chunk.start, chunk.stop))
         pages = chunk.sequence.pages[: -(-chunk.stop // page_size)]
-        spans.append(Span(query_start, chunk.stop - chunk.start, chunk.start, tuple(pages)))
+        is_long = chunk.sequence.is_long
+        spans.append(Span(query_start, chunk.stop - chunk.start, chunk.start, tuple(pages), is_long))
         place = np.arange(chunk.start, chunk.stop)
         positions.append(place)
         slots.append(np.asarray(pages, dtype=np.int64)[place // page_size] * page_size + place % page_size)

@@ -31,7 +31,7 @@ class Scheduler:
 
     def add(self, sequences: Iterable[Sequence]) -> None:
         """Queue new sequences, depth first along their common prefixes; each must fit the pool alone."""
-        ordered = sorted(sequences, key=lambda sequence: sequence.prompt)
+        ordered = sorted(sequences, key=lambda sequence: (sequence.is_long, sequence.prompt))
         for sequence in ordered:
             needed = self._limits.pages_for(sequence.max_len)
             assert needed <= self._allocator.num_pages, (needed, self._allocator.num_pages)
@@ -58,7 +58,7 @@ class Scheduler:
             was_prefilling = sequence.is_prefilling
             sequence.computed_len = chunk.stop
             if was_prefilling:
-                self._cache.publish(sequence.tokens(0, chunk.stop), sequence.pages)
+                self._cache.publish(sequence.tokens(0, chunk.stop), sequence.pages, sequence.is_long)
 
     def finish(self, sequence: Sequence) -> None:
         """Nothing more is wanted of a running sequence: its pages go to the prefix cache."""
@@ -118,7 +118,8 @@ class Scheduler:
             if len(self._running) >= self._limits.max_sequences or len(held) >= self._limits.max_sequences:
                 break
             sequence = self._waiting.popleft()
-            match = self._cache.match(sequence.tokens(0, sequence.num_tokens), sequence.next_logits)
+            tokens = sequence.tokens(0, sequence.num_tokens)
+            match = self._cache.match(tokens, sequence.next_logits, sequence.is_long)
             if self._should_hold(sequence, match):
                 held.append(sequence)
             elif self._start(step, sequence, match, reserve=growth if self._running else 0):
@@ -144,7 +145,8 @@ class Scheduler:
         for leader in self._running:
             # What the leader has computed is in the tree already; only what lies behind it is worth a wait.
             shared = max(target, leader.computed_len + 1)
-            may_share = leader.is_prefilling and shared <= min(len(wanted), leader.num_tokens)
+            is_alike = leader.is_prefilling and leader.is_long == sequence.is_long
+            may_share = is_alike and shared <= min(len(wanted), leader.num_tokens)
             if may_share and wanted[:shared] == leader.tokens(0, shared):
                 return True
         return False
@@ -195,7 +197,7 @@ class Scheduler:
         return [self._allocator.allocate() for _ in range(count)]
 
     def _vacate(self, sequence: Sequence) -> None:
-        self._cache.publish(sequence.tokens(0, sequence.computed_len), sequence.pages)
+        self._cache.publish(sequence.tokens(0, sequence.computed_len), sequence.pages, sequence.is_long)
         self._release(sequence)
 
     def _release(self, sequence: Sequence) -> None:

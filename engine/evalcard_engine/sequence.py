@@ -22,6 +22,8 @@ class Sequence:
     pages: list[int] = field(default_factory=list)
     cached_len: int | None = None
     """Prompt tokens taken from the prefix tree when it was first placed; None before that."""
+    is_long: bool = False
+    """Whether its positions are encoded for long sequences, from its first token on (longrope)."""
 
     @property
     def num_tokens(self) -> int:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from evalcard_engine import numerics
+from evalcard_engine.building import is_linear
 from evalcard_engine.checkpoint.claims import Claims
 from evalcard_engine.errors import EngineError
 from evalcard_engine.loading import Tally, scheme_of
@@ -71,7 +72,7 @@ def choose_for(
     weights = [
         owner.weight.numel()
         for name, owner in module.named_modules()
-        if isinstance(owner, nn.Linear) and (name in claims.schemes or _is_covered(name, scheme))
+        if is_linear(owner) and (name in claims.schemes or _is_covered(name, scheme))
     ]
     if not weights:
         return None

@@ -53,7 +53,9 @@ def contrasts_view(run: RunRecord, comparison: Comparison, slug: str) -> Contras
 def error_growth(row: ComparedRow, score: CompressedScore) -> str:
     """``0.50 % → 1.50 % (×3.00)``; empty where the baseline makes no errors, or these are no shares."""
     if score.error_ratio is None:
-        return ""
+        # From no errors to some there is no factor, and yet it is what the column is for.
+        is_first = row.higher_is_better and row.baseline.score == 1 and score.score < 1
+        return numbers.growth(0.0, 1 - score.score, None) if is_first else ""
     return numbers.growth(1 - row.baseline.score, 1 - score.score, score.error_ratio)
 
 

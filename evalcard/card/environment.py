@@ -9,7 +9,7 @@ from evalcard.errors import UserError
 from evalcard.resources import card_templates
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, StrictUndefined
 
 OWN = "own/"
 """Before the name of a user's template, so that it may be called as ours is and still extend it."""
@@ -20,7 +20,7 @@ def make_environment(templates: Path, own: Mapping[str, str] | None = None) -> "
 
     ``own``: templates of the user's by name. A run's folder may come from others, so these run in Jinja's sandbox.
     """
-    from jinja2 import ChoiceLoader, FileSystemLoader, FunctionLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, FileSystemLoader, FunctionLoader
     from jinja2.sandbox import SandboxedEnvironment
 
     given = {f"{OWN}{name}": text for name, text in (own or {}).items()}
@@ -30,7 +30,7 @@ def make_environment(templates: Path, own: Mapping[str, str] | None = None) -> "
 
     environment = SandboxedEnvironment(
         loader=ChoiceLoader([FunctionLoader(load), FileSystemLoader(templates)]),
-        undefined=StrictUndefined,
+        undefined=_undefined(),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -49,11 +49,31 @@ def make_environment(templates: Path, own: Mapping[str, str] | None = None) -> "
     return environment
 
 
+def _undefined() -> "type[StrictUndefined]":
+    """Undefined names stop the rendering, and those of our views are said in a reader's words."""
+    from jinja2 import StrictUndefined
+
+    class Named(StrictUndefined):
+        @property
+        def _undefined_message(self) -> str:
+            fields = getattr(type(self._undefined_obj), "__dataclass_fields__", None)
+            if fields is None:
+                return super()._undefined_message
+            from evalcard.tasks.files.suggest import near
+
+            kind, name = type(self._undefined_obj).__name__, str(self._undefined_name)
+            return f"a {kind} has no {name!r}{near(name, fields)}; it has {', '.join(fields)}"
+
+    return Named
+
+
 def render(environment: "Environment", template: str, names: Mapping[str, object]) -> str:
     """The page. Raises UserError for what is wrong with a template of the user's; a fault of ours stays what it is."""
     from jinja2 import TemplateError, TemplateSyntaxError
 
     try:
+        if template.startswith(OWN):
+            _check_blocks(environment, template)
         text = environment.get_template(template).render(names)
     except TemplateSyntaxError as error:
         if not (error.name or "").startswith(OWN):
@@ -70,6 +90,27 @@ def render(environment: "Environment", template: str, names: Mapping[str, object
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
     return text.strip("\n") + "\n"
+
+
+def _check_blocks(environment: "Environment", template: str) -> None:
+    """A block that the extended template does not have would be left out without a word."""
+    from jinja2 import nodes
+
+    loader = environment.loader
+    assert loader is not None
+    parsed = environment.parse(loader.get_source(environment, template)[0], template, template)
+    parents = [node.template.value for node in parsed.find_all(nodes.Extends) if isinstance(node.template, nodes.Const)]
+    if not parents or parents[0].startswith(OWN):
+        return
+    known = environment.get_template(parents[0]).blocks
+    for node in parsed.body:
+        if isinstance(node, nodes.Block) and node.name not in known:
+            from evalcard.tasks.files.suggest import near
+
+            raise _fault(
+                template, node.lineno,
+                f"{parents[0]} has no block {node.name!r}{near(node.name, known)}; it has {', '.join(sorted(known))}",
+            )  # fmt: skip
 
 
 def card_environment(own: Mapping[str, str] | None = None) -> "Environment":

@@ -8,6 +8,7 @@ from typing import Any
 
 from evalcard.card.check.lists import benchmarks
 from evalcard.card.settings import row_settings
+from evalcard.card.sources import sources_view
 from evalcard.card.tables import is_percent, metric, score_of, tasks_of, total_of
 from evalcard.results.compared import ComparedRow, Comparison
 from evalcard.results.files import safe_name
@@ -43,7 +44,8 @@ def eval_results(run: RunRecord, comparison: Comparison, slug: str) -> dict[str,
         place = _benchmark(run, row)
         if score is not None and place is not None and score.sequential is None:
             name = safe_name(row.task.replace("/", "-"))
-            found[f"{FOLDER}/{name}.yaml"] = _yaml(_entry(run, row, score.score, *place))
+            entry = _entry(run, row, score.score, *place, measured_by=_measured_by(run, slug))
+            found[f"{FOLDER}/{name}.yaml"] = _yaml(entry)
     return found
 
 
@@ -59,15 +61,26 @@ def _benchmark(run: RunRecord, row: ComparedRow) -> tuple[str, str] | None:
     return place if is_known and is_full and is_share else None
 
 
-def _entry(run: RunRecord, row: ComparedRow, score: float, dataset: str, task_id: str) -> dict[str, Any]:
+def _measured_by(run: RunRecord, slug: str) -> list[str]:
+    """The program that asked the model, with its version and what it states of itself."""
+    source = run.sources.get(slug)
+    if source is not None and source.run is None:
+        told = sources_view(run)
+        own = next((one for one in told.models if one.slug == slug), None) if told else None
+        return [source.program, *(f"{label} {value}" for label, value in (own.facts if own else ()))]
+    version = run.versions.get("evalcard")
+    return [f"evalcard {version}" if version else "evalcard"]
+
+
+def _entry(
+    run: RunRecord, row: ComparedRow, score: float, dataset: str, task_id: str, *, measured_by: list[str]
+) -> dict[str, Any]:
     told, tasks = row_settings(run, row), tasks_of(run, row)
     repeats = max(task.repeats for task in tasks)
     parts = [told.shots, metric(tasks), told.decoding]
     parts += [f"mean of {repeats} samples an item"] if repeats > 1 else []
     parts += ["chat template"] if told.chat_template.startswith("yes") else []
-    parts += [f"{row.n} items", f"task file of {told.source}, version {told.version}"]
-    version = run.versions.get("evalcard")
-    parts += [f"evalcard {version}" if version else "evalcard"]
+    parts += [f"{row.n} items", f"task file of {told.source}, version {told.version}", *measured_by]
     return {
         "dataset": {"id": dataset, "task_id": task_id},
         "value": round(100 * score, 2),

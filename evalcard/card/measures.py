@@ -1,15 +1,17 @@
 """Beside the scores: how answers ended, pass@k, and other measures of the same answers. Every cell a string."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evalcard.card import numbers
-from evalcard.card.tables import is_percent, score_of, total_of
+from evalcard.card.tables import is_percent, score_of, tasks_of, total_of
 from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, MetricScore, ScoreRecord
 from evalcard.results.records import Outcome, RunRecord
 
 Columns = Sequence[tuple[str | None, str]]
 """(slug, title) of the models that are shown; slug None is the baseline."""
+SCORED = "scored"
+"""In words as TaskRecord.decoding has it: nothing was written, choices were scored."""
 OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "no_answer", "truncated", "error")
 
 
@@ -20,7 +22,10 @@ class OutcomeLine:
     task: str
     who: str
     counts: tuple[str, ...]
-    """In the order of OUTCOMES; with its share of all answers where that is neither none nor all."""
+    """In the order of OUTCOMES; with its share of all answers where that is neither none nor all. A dash for those that
+    were truncated where the program that measured does not tell how answers ended."""
+    is_told: bool
+    """Whether it is told how its answers ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ def measures_view(run: RunRecord, comparison: Comparison, columns: Columns) -> M
     rows = comparison.tasks
     return MeasuresView(
         titles=tuple(title for _, title in columns),
-        outcomes=tuple(line for row in rows for line in _outcome_lines(row, columns)),
+        outcomes=tuple(line for row in rows for line in _outcome_lines(run, row, columns)),
         passes=tuple(table for row in rows if (table := _pass_table(run, row, columns)) is not None),
         others=tuple(line for row in rows for line in _other_lines(run, row, columns)),
     )
@@ -88,12 +93,27 @@ def _scores(row: ComparedRow, columns: Columns) -> list[tuple[str, ScoreRecord |
     return [(title, row.baseline if slug is None else score_of(row, slug)) for slug, title in columns]
 
 
-def _outcome_lines(row: ComparedRow, columns: Columns) -> list[OutcomeLine]:
-    scores = [(who, score.outcomes) for who, score in _scores(row, columns) if score is not None and score.outcomes]
+def _outcome_lines(run: RunRecord, row: ComparedRow, columns: Columns) -> list[OutcomeLine]:
+    slugs = [run.models[0].slug if slug is None else slug for slug, _ in columns]
+    scores = zip(slugs, _scores(row, columns), strict=True)
     return [
-        OutcomeLine(row.task, who, tuple(_count(outcomes[name], sum(outcomes.values())) for name in OUTCOMES))
-        for who, outcomes in scores
+        _outcome_line(row.task, who, score.outcomes, tells_endings(run, row, slug))
+        for slug, (who, score) in scores
+        if score is not None and score.outcomes
     ]
+
+
+def tells_endings(run: RunRecord, row: ComparedRow, slug: str) -> bool:
+    """Whether it is known how the model's answers to this row ended; nothing can cut a choice that is scored."""
+    source = run.sources.get(slug)
+    return source is None or source.tells_endings or all(task.decoding == SCORED for task in tasks_of(run, row))
+
+
+def _outcome_line(task: str, who: str, outcomes: Mapping[Outcome, int], is_told: bool) -> OutcomeLine:
+    counts = {name: _count(outcomes[name], sum(outcomes.values())) for name in OUTCOMES}
+    if not is_told and not outcomes["truncated"]:
+        counts["truncated"] = numbers.DASH
+    return OutcomeLine(task, who, tuple(counts.values()), is_told)
 
 
 def _count(part: int, whole: int) -> str:

@@ -1,5 +1,6 @@
 """The front matter of a card, as the Hub reads it: only known keys, never a path, never a number that is none."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from evalcard.results.records import RunRecord, TaskRecord
 
 TASK_TYPE = "text-generation"
 LIBRARY = "transformers"
+_SCHEME = re.compile(r"\bw\d+a\d+\b")
 _METRIC_TYPES = {"acc": "accuracy"}
 """Names of the harness that the Hub's metrics spell otherwise."""
 
@@ -51,15 +53,23 @@ def _common(base_model: str | None, terms: Terms, tags: Sequence[str], library: 
 
 def metadata(run: RunRecord, comparison: Comparison, view: CardView) -> dict[str, Any]:
     """Keys of the Hub's model card specification; what is not known has none."""
-    tags = [tag for tag in (view.quant_method, view.model.scheme) if tag]
-    # A GGUF file is no model of transformers; the Hub tells it by its files.
-    data = _common(view.base_model, view.terms, tags, None if view.quant_method == "gguf" else LIBRARY)
+    tags = [tag for tag in (view.quant_method, view.model.scheme or stored_scheme(view.model.scheme_title)) if tag]
+    # A GGUF file is no model of transformers; the Hub tells it by its files. Of a model whose files nobody read, as
+    # its answers are another program's, it is not known.
+    is_unknown = view.quant_method == "gguf" or view.is_unread
+    data = _common(view.base_model, view.terms, tags, None if is_unknown else LIBRARY)
     # Scores of a run that stopped early are not those of a full set, and a reader of the Hub cannot see it.
     is_partial = view.blockers or view.is_sequential or view.unfinished
     results = [] if is_partial else model_index_results(run, comparison, view.model.slug)
     if results:
         data["model-index"] = [{"name": plain(view.model.title), "results": results}]
     return data
+
+
+def stored_scheme(title: str | None) -> str | None:
+    """``w8a8`` of a checkpoint that was compressed in its files, where its description names one scheme."""
+    found = set(_SCHEME.findall(title or ""))
+    return found.pop() if len(found) == 1 else None
 
 
 def model_index_results(run: RunRecord, comparison: Comparison, slug: str) -> list[dict[str, Any]]:

@@ -45,9 +45,11 @@ def difference(value: float, as_percent: bool) -> str:
     return text if float(text) else text[1:]
 
 
-def growth(before: float, after: float, ratio: float) -> str:
-    """``0.50 % → 1.50 % (×3.00)``: two error rates, given as fractions, and how much more the second one is."""
-    return f"{in_percent(before)} % → {in_percent(after)} % (×{ratio:.{DECIMALS}f})"
+def growth(before: float, after: float, ratio: float | None) -> str:
+    """``0.50 % → 1.50 % (×3.00)``: two error rates, given as fractions, and how much more the second one is; None
+    where there is no such factor."""
+    factor = "" if ratio is None else f" (×{ratio:.{DECIMALS}f})"
+    return f"{in_percent(before)} % → {in_percent(after)} %{factor}"
 
 
 def p_value(value: float | None) -> str:

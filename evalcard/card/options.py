@@ -90,7 +90,7 @@ def store_options(folder: HasPath, given: Given) -> Iterator[CardOptions]:
         changes["language"] = [one for one in given.language if one]
     if given.template is not None:
         is_none = str(given.template) in ("", ".")
-        changes["template"] = None if is_none else read_text(given.template, "--template")
+        changes["template"] = None if is_none else _template(given.template)
         changes["template_name"] = None if is_none else given.template.name
     if given.notes is not None:
         changes["notes"] = None if str(given.notes) in ("", ".") else read_text(given.notes, "--notes")
@@ -122,8 +122,17 @@ def check_options(options: CardOptions, where: str = "") -> None:
         raise UserError(f"{where}: {fault}" if where else fault)
 
 
+def _template(path: Path) -> str:
+    text = read_text(path, "--template")
+    if not text.strip():
+        raise UserError(f"--template: {path} is empty, and so would the card be. Give a template, or leave it out.")
+    return text
+
+
 def read_text(path: Path, flag: str) -> str:
     """A file of the user's; raises UserError naming the flag."""
+    if path.expanduser().exists() and not path.expanduser().is_file():
+        raise UserError(f"{flag}: {path} is no file. Give a text file.")
     try:
         text = path.expanduser().read_bytes().decode("utf-8").removeprefix("\ufeff")
     except OSError as error:

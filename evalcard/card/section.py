@@ -1,5 +1,7 @@
 """What of a published card is evalcard's: the text between two marks, and a few keys of its metadata."""
 
+from evalcard.card.blocks import text_lines
+
 BEGIN, END = "<!-- evalcard:begin -->", "<!-- evalcard:end -->"
 """Each alone on its line, once in a card; comments, so that no reader of the rendered page sees them."""
 
@@ -19,9 +21,13 @@ OWN_KEYS = (
 
 
 def marked_lines(text: str) -> tuple[list[int], list[int]]:
-    """Numbers, from 1, of the lines that are the first mark and of those that are the second, blanks aside."""
+    """Numbers, from 1, of the lines that are the first mark and of those that are the second, blanks aside.
+
+    Marks in code or in a comment are text about them.
+    """
     lines = [line.strip() for line in text.split("\n")]
-    begins, ends = ([n for n, line in enumerate(lines, 1) if line == mark] for mark in (BEGIN, END))
+    shown, _ = text_lines(text)
+    begins, ends = ([n for n, line in enumerate(lines, 1) if line == mark and n in shown] for mark in (BEGIN, END))
     return begins, ends
 
 

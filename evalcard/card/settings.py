@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from evalcard.card.escape import join_words
+from evalcard.card.labels import model_labels
 from evalcard.card.paths import measuring_command, portable_command, without_paths
 from evalcard.card.sources import SourcesView, sources_view
 from evalcard.card.tables import shots, tasks_of, total_of
@@ -48,7 +50,7 @@ class Settings:
     """Day, UTC."""
     backend: str
     numerics: tuple[tuple[str, str], ...]
-    """(who, numerics): one entry where baseline and compressed model agree."""
+    """(who, numerics): one entry where all models agree; models of one role and equal numerics share one."""
     facts: tuple[tuple[str, str], ...]
     """(label, value) of what was set away from the default and touches answers."""
     seed: int
@@ -148,7 +150,18 @@ def _numerics(models: Sequence[ModelRecord]) -> tuple[tuple[str, str], ...]:
     told = [(model.role, without_paths(model.numerics)) for model in models if model.numerics]
     if len(told) == len(models) and len({numerics for _, numerics in told}) == 1:
         return (("both models", told[0][1]),)
-    return tuple(told)
+    return tuple((_who(models, told, one), one[1]) for one in dict.fromkeys(told))
+
+
+def _who(models: Sequence[ModelRecord], told: Sequence[tuple[str, str]], wanted: tuple[str, str]) -> str:
+    """The role, with the names of the models meant where that is not all of it."""
+    role = wanted[0]
+    if len({one for one in told if one[0] == role}) == 1:
+        return role
+    labels = model_labels(models)
+    named = [labels[model.slug] for model in models
+             if model.numerics and (model.role, without_paths(model.numerics)) == wanted]  # fmt: skip
+    return f"{role} {join_words(named)}"
 
 
 def _facts(run: RunRecord) -> list[tuple[str, str]]:

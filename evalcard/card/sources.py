@@ -16,6 +16,7 @@ _SIZE_LABELS = {"bits_per_weight": "bits per weight", "weight_bytes": "size"}
 class SourceView:
     """One model's answers."""
 
+    slug: str
     who: str
     """Its role."""
     program: str
@@ -55,13 +56,14 @@ def sources_view(run: RunRecord) -> SourcesView | None:
 
 def _view(model: ModelRecord, source: SourceRecord) -> SourceView:
     return SourceView(
+        slug=model.slug,
         who=model.role,
         program=without_paths(source.program),
         run=source.run,
         files=tuple(without_paths(name) for name in source.files),
         created=source.created[:10] if source.created else None,
         facts=_facts(model, source),
-        unknown=_unknown(model),
+        unknown=_unknown(model, source),
     )
 
 
@@ -86,6 +88,7 @@ def _parsed(numerics: str) -> list[tuple[str, str]] | None:
     return [(str(key), without_paths(str(value))) for key, value in told.items() if value not in _NOTHING]
 
 
-def _unknown(model: ModelRecord) -> tuple[str, ...]:
+def _unknown(model: ModelRecord, source: SourceRecord) -> tuple[str, ...]:
     missing = [label for name, label in _DIGEST_LABELS.items() if not getattr(model, name)]
-    return tuple(missing + [label for name, label in _SIZE_LABELS.items() if getattr(model, name) is None])
+    missing += [label for name, label in _SIZE_LABELS.items() if getattr(model, name) is None]
+    return tuple(missing if source.tells_endings else [*missing, "how answers ended"])

@@ -63,6 +63,12 @@ class Creation:
     """quantization_config of the checkpoint, as JSON."""
 
 
+def is_unread(run: RunRecord, model: ModelRecord) -> bool:
+    """Whether no file of a model was read, as its answers are another program's."""
+    source = run.sources.get(model.slug)
+    return source is not None and source.run is None and model.config is None
+
+
 def usage_of(run: RunRecord, model: ModelRecord, options: CardOptions) -> Usage:
     """Of one compressed model; of several, a repository that was given can be only one's and is left aside."""
     is_only = len(run.models) == 2
@@ -71,6 +77,8 @@ def usage_of(run: RunRecord, model: ModelRecord, options: CardOptions) -> Usage:
     repo = options.repo if is_only and not made_now else None
     method = quant_method(model)
     is_gguf = (model.scheme_title or "").lower().startswith("gguf")
+    # What a model whose files nobody read is opened with is not known.
+    is_file = not (made_now or is_gguf or is_unread(run, model))
     limit = run.resolved.get("max_model_len")
     name = repo or model.hub_id or without_paths(model.name)
     bundled = _bundled(run, name)
@@ -84,8 +92,8 @@ def usage_of(run: RunRecord, model: ModelRecord, options: CardOptions) -> Usage:
         scheme=model.scheme,
         scheme_changes_weights=made_now,
         kv_cache="fp8" if scheme is not None and scheme.kv_cache == "fp8_e4m3" else None,
-        with_vllm=not made_now and not is_gguf and (method is None or method in _VLLM),
-        with_transformers=not made_now and not is_gguf and (method is None or method in _NEEDS),
+        with_vllm=is_file and (method is None or method in _VLLM),
+        with_transformers=is_file and (method is None or method in _NEEDS),
         needs=_NEEDS.get(method or ""),
         is_chat=any(task.chat_template for task in run.tasks),
         context=limit if isinstance(limit, int) else None,
@@ -127,7 +135,7 @@ def creation_of(run: RunRecord, model: ModelRecord) -> Creation | None:
     made_by_evalcard = facts.get("made_by") == "evalcard quantize"
     return Creation(
         made_by_evalcard=made_by_evalcard,
-        command=_command(run, facts) if made_by_evalcard else None,
+        command=_command(run, model, facts) if made_by_evalcard else None,
         recipe=None if model.recipe is None else without_paths(model.recipe),
         config=_shown(config) if config else None,
     )
@@ -149,14 +157,15 @@ def _facts(recipe: str | None) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _command(run: RunRecord, facts: dict[str, Any]) -> str | None:
-    """Round to nearest alone needs nothing but what the recipe holds; a calibration needs its texts."""
+def _command(run: RunRecord, made: ModelRecord, facts: dict[str, Any]) -> str | None:
+    """Round to nearest alone needs nothing but what the recipe holds; a calibration needs its texts. The folder is the
+    one that the run's own command names."""
     model, scheme = facts.get("model"), facts.get("scheme")
     if facts.get("method") != "rtn" or not isinstance(model, str) or not isinstance(scheme, str):
         return None
     revision = facts.get("revision")
     source = _bundled(run, model) or (f"{model}@{revision}" if isinstance(revision, str) else model)
-    out = f"{model.rpartition('/')[2]}-{scheme}"
+    out = without_paths(made.name).rpartition("/")[2] or f"{model.rpartition('/')[2]}-{scheme}"
     return shell(["evalcard", "quantize", source, "--scheme", scheme, "--out", out])
 
 

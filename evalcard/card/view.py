@@ -31,7 +31,7 @@ from evalcard.card.summary import (
 )
 from evalcard.card.tables import TableView, categories, overall_view, table_view
 from evalcard.card.terms import Terms, terms_of
-from evalcard.card.usage import Creation, Usage, creation_of, quant_method, usage_of
+from evalcard.card.usage import Creation, Usage, creation_of, is_unread, quant_method, usage_of
 from evalcard.card.verdicts import GateView, gate_view
 from evalcard.results.compared import Comparison, Finding
 from evalcard.results.records import ModelRecord, RunRecord
@@ -100,6 +100,12 @@ class CardView:
     row_settings: tuple[RowSettings, ...]
     has_untested: bool
     """Whether a row counts flips without testing them, as its items were answered several times."""
+    is_unread: bool
+    """Whether no file of the compressed model was read, as its answers are another program's."""
+    is_sampled: bool
+    """Whether some answers were drawn at random."""
+    shares_draws: bool
+    """Whether both models then drew with the same random numbers, as evalcard's own engine does."""
 
     @property
     def blockers(self) -> tuple[Finding, ...]:
@@ -145,7 +151,14 @@ def card_view(run: RunRecord, comparison: Comparison, slug: str, options: CardOp
         reproduction=reproduction_of(run, [baseline, model], {baseline.slug: "baseline", slug: "compressed"}),
         row_settings=tuple(row_settings(run, row) for row in comparison.tasks),
         has_untested=has_untested(comparison, slug),
+        is_unread=is_unread(run, model),
+        is_sampled=is_sampled(run),
+        shares_draws=is_sampled(run) and run.resolved.get("backend") == "evalcard" and not run.sources,
     )
+
+
+def is_sampled(run: RunRecord) -> bool:
+    return any(task.decoding.startswith("sampled") for task in run.tasks)
 
 
 def base_model(run: RunRecord, options: CardOptions | None = None) -> str | None:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from evalcard.errors import UserError
+
 if TYPE_CHECKING:
     from evalcard.card.options import Given
 
@@ -34,7 +36,8 @@ def command(
     later renderings have it too; an empty value, as in --license "", forgets it. Without --notes, a notes.md in the
     run's folder is taken.
 
-    With --check RUN may also be any card, or a folder with one, evalcard's or not: it is looked at and left as it is.
+    With --check and no other flag nothing is rendered: the cards are looked at as they lie there. RUN may then also be
+    any card, or a folder with one, evalcard's or not. With other flags the run's cards are rendered before.
     """
     from evalcard.card.options import Given
 
@@ -43,18 +46,36 @@ def command(
         "license_link": license_link,
     }  # fmt: skip
     given = Given(template, notes, words, languages)
-    if is_check and _is_only_a_card(run, out):
-        _refuse_words(given)
-    else:
-        _write(run, out, given)
-    if not is_check:
-        return 0
-    from evalcard.cli.checked import check
-
-    return check(run, out)
+    if is_check:
+        return _check(run, out, given)
+    for path in _write(run, out, given):
+        click.echo(path)
+    return 0
 
 
-def _write(run: str, out: Path, given: "Given") -> None:
+def _check(run: str, out: Path, given: "Given") -> int:
+    """What is on disk; rendered anew only where a flag says what is to be on it."""
+    from evalcard.cli.checked import check, is_only_a_card, refuse_url
+
+    refuse_url(run)
+    flags = _flags(given)
+    if flags and is_only_a_card(run, out):
+        raise UserError(
+            f"{flags[0]} is for the cards of a run, and what is to be checked is no run: it is left as it is. Leave "
+            "the flag out, or name a run."
+        )
+    return check(run, out, len(_write(run, out, given)) if flags else 0)
+
+
+def _flags(given: "Given") -> list[str]:
+    """Those of what was given."""
+    words = [key for key, value in (given.words or {}).items() if value is not None]
+    words += ["language"] if given.language else []
+    words += [key for key in ("template", "notes") if getattr(given, key) is not None]
+    return [f"--{word.replace('_', '-')}" for word in words]
+
+
+def _write(run: str, out: Path, given: "Given") -> list[Path]:
     from evalcard.card.options import store_options
     from evalcard.card.render import write_cards
     from evalcard.cli.latest import warn_of_newer
@@ -66,29 +87,4 @@ def _write(run: str, out: Path, given: "Given") -> None:
     record = folder.read_run()
     comparison = comparison_to_show(folder, record)
     with store_options(folder, given) as options:
-        paths = write_cards(folder, record, comparison, options)
-    for path in paths:
-        click.echo(path)
-
-
-def _is_only_a_card(target: str, out: Path) -> bool:
-    """Whether it is a card, or a folder with one, and no run."""
-    from evalcard.results.files import is_file
-    from evalcard.results.store import RUN_FILE
-
-    path = Path(target).expanduser()
-    is_run = target == "latest" or any(is_file(one / RUN_FILE) for one in (out.expanduser() / target, path))
-    return not is_run and (is_file(path) or is_file(path / "README.md"))
-
-
-def _refuse_words(given: "Given") -> None:
-    from evalcard.errors import UserError
-
-    words = [key for key, value in (given.words or {}).items() if value is not None]
-    words += ["language"] if given.language else []
-    words += [key for key in ("template", "notes") if getattr(given, key) is not None]
-    if words:
-        raise UserError(
-            f"--{words[0].replace('_', '-')} is for the cards of a run, and what is to be checked is no run: it is "
-            "left as it is. Leave the flag out, or name a run."
-        )
+        return write_cards(folder, record, comparison, options)

@@ -25,20 +25,39 @@ class _Result:
     """Those of its text, and those of the run that it tells of."""
 
 
-def check(target: str, out: Path) -> int:
+def check(target: str, out: Path, num_rendered: int = 0) -> int:
     """Print every problem on a line of its own, and what was looked at. Returns 1 where there is an error, else 0.
 
-    target: a run (a folder, a name under ``out``, or ``latest``), a card, or a folder with one. Raises UserError where
-    it is none of these or cannot be read.
+    target: a run (a folder, a name under ``out``, or ``latest``), a card, or a folder with one; nothing is written.
+    num_rendered: files that were written just before, to be told. Raises UserError where it is none of these or cannot
+    be read.
     """
+    from evalcard.results.files import is_file
+
+    refuse_url(target)
+    if is_only_a_card(target, out):
+        path = Path(target).expanduser()
+        return _report([_look_at(path if is_file(path) else path / CARD)], num_rendered)
+    return _report(list(_of_run(target, out)), num_rendered)
+
+
+def refuse_url(target: str) -> None:
+    """Raises UserError for one: no network is asked."""
+    if "://" in target:
+        raise UserError(
+            f"{target[:200]} is a URL, and a check asks no network. Give a file: fetch the {CARD}, and name it or the "
+            "folder of it."
+        )
+
+
+def is_only_a_card(target: str, out: Path) -> bool:
+    """Whether it is a card, or a folder with one, and no run."""
     from evalcard.results.files import is_file
     from evalcard.results.store import RUN_FILE
 
     path = Path(target).expanduser()
-    is_run = any(is_file(folder / RUN_FILE) for folder in (Path(out).expanduser() / target, path))
-    if not is_run and (is_file(path) or is_file(path / CARD)):
-        return _report([_look_at(path if is_file(path) else path / CARD)])
-    return _report(list(_of_run(target, out)))
+    is_run = target == "latest" or any(is_file(one / RUN_FILE) for one in (Path(out).expanduser() / target, path))
+    return not is_run and (is_file(path) or is_file(path / CARD))
 
 
 def _of_run(target: str, out: Path) -> Iterator[_Result]:
@@ -76,7 +95,7 @@ def _look_at(path: Path, folder: "RunFolder | None" = None, slug: str | None = N
     return _Result(path, checked, (*of_run, *checked.problems))
 
 
-def _report(results: Sequence[_Result]) -> int:
+def _report(results: Sequence[_Result], num_rendered: int) -> int:
     from evalcard.card.check.problem import has_errors
     from evalcard.cli.lines import on_one_line, tell
 
@@ -84,7 +103,8 @@ def _report(results: Sequence[_Result]) -> int:
         for problem in result.problems:
             place = result.path if problem.line is None else f"{result.path}:{problem.line}"
             tell(on_one_line(f"{place}: {problem.level}: {problem.message}"))
-    tell(_summary(results))
+    first = f"{_count(num_rendered, 'file')} of the run's cards were rendered anew, then checked: "
+    tell(f"{first if num_rendered else ''}{_summary(results)}")
     return int(any(has_errors(result.problems) for result in results))
 
 

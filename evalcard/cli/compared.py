@@ -67,7 +67,7 @@ def _print(found: "SideBySide", comparison: "Comparison") -> None:
     from evalcard.cli.lines import fact
     from evalcard.cli.tables import print_comparison
 
-    echo(fact("baseline", found.baseline.origin))
+    echo(fact("baseline", _introduced(found.baseline)))
     echo(line for model in found.compressed for line in fact("compressed", _introduced(model)))
     click.echo()
     print_comparison(found.run, comparison)

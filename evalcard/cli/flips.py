@@ -28,6 +28,7 @@ _ENDED: dict[Finish, str] = {
     "stop_string": "ended by a stop string",
     "length": "cut off by the limit",
     "error": "failed",
+    "not_told": "how it ended is not told",
 }
 
 

@@ -172,9 +172,13 @@ def _notes(report: Report) -> Iterator[str]:
             f"Not counted: {_count(found.num_uncounted_layers, 'layer')} for predicting further tokens, which the "
             "files may hold and engines may leave out."
         )
+    if found.assumed:
+        said = ", ".join(f"{name} = {value:,}" for name, value in found.assumed.items())
+        yield f"Not in the config, and taken from transformers' defaults for a {found.model_type}: {said}."
     yield from _parallel_notes(report)
     if {PLAIN, AS_STORED} != {row.scheme for row in report.weights}:
-        yield "Schemes compress the decoder's linears; embedding, head, norms and routers stay in 16 bits."
+        tower = ", vision tower" if "vision" in found.by_kind else ""
+        yield f"Schemes compress the decoder's linears; embedding, head, norms{tower} and routers stay in 16 bits."
 
 
 def _parallel_notes(report: Report) -> Iterator[str]:

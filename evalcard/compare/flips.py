@@ -111,6 +111,11 @@ def _score(task: TaskRecord, reply: Reply) -> float:
     return 0.0
 
 
+def has_token_count(sample: Sample) -> bool:
+    """False for a text of no tokens, of which other programs' files hold no count."""
+    return sample.output_tokens > 0 or not sample.text
+
+
 def _told(reply: Reply) -> dict[str, Any]:
     sample, verdict = reply.sample, reply.verdict
     choices = None if sample.choices is None else [one.model_dump() for one in sample.choices]
@@ -119,6 +124,6 @@ def _told(reply: Reply) -> dict[str, Any]:
         "choices": choices,
         "extracted": verdict.extracted,
         "outcome": verdict.outcome,
-        "finish": sample.finish,
-        "output_tokens": sample.output_tokens,
+        "finish": None if sample.finish == "not_told" else sample.finish,
+        "output_tokens": sample.output_tokens if has_token_count(sample) else None,
     }

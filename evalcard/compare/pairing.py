@@ -112,11 +112,11 @@ def _how_it_reads(sample: Sample, verdict: Verdict) -> dict[str, bool]:
     """Of a generated answer that did not fail.
 
     A right answer that came to its end by itself is none that lost its way, however it repeats itself: 0.333..., a
-    refrain, equal rows of a table.
+    refrain, equal rows of a table. Where its end is not told it counts as one of these.
     """
     if sample.text is None or sample.finish == "error":
         return {}
-    came_to_its_end = sample.finish in ("stop", "stop_string") and verdict.outcome == "correct"
+    came_to_its_end = sample.finish != "length" and verdict.outcome == "correct"
     return {"is_empty": not sample.text.strip(), "is_loop": not came_to_its_end and ends_in_a_loop(sample.text)}
 
 

@@ -14,6 +14,12 @@ from evalcard.footprint.vision import TOWERS, vision_parts
 from evalcard.footprint.weights import weight_bytes
 from evalcard_engine.quant.scheme import Scheme
 
+SIZES = frozenset({
+    "vocab_size", "intermediate_size", "intermediate_size_mlp", "moe_intermediate_size", "num_attention_heads",
+    "num_key_value_heads", "head_dim", "num_experts", "num_local_experts", "n_routed_experts",
+    "shared_expert_intermediate_size", "kv_lora_rank", "q_lora_rank",
+})  # fmt: skip
+"""Settings that decide how large a model is. Configs leave out what is transformers' default, so that one is taken."""
 _TEXT_OF = {"gemma3": "gemma3_text", "llama4": "llama4_text"}
 """model_type of a model with a text model inside -> that of the text model."""
 
@@ -38,6 +44,8 @@ class Footprint:
     """Tokens of the longest request that the config allows."""
     dtype: str | None
     """As the config names the stored dtype of the weights."""
+    assumed: Mapping[str, int]
+    """Sizes that the config does not say -> transformers' default for the family, which was counted with."""
     num_uncounted_layers: int
     """Layers that predict further tokens (num_nextn_predict_layers): in the files, but not run as part of the model."""
 
@@ -89,11 +97,14 @@ def footprint_of(config: Mapping[str, Any]) -> Footprint:
     parts = [*text_parts(found, family)]
     if outer in TOWERS:
         parts += vision_parts(outer, config, found.hidden)
+    tied_head = head(found) if found.flag("tie_word_embeddings") else None
+    cache = cache_of(found, family)
     return Footprint(
         model_type=model_type,
         parts=collected(parts),
-        tied_head=head(found) if found.flag("tie_word_embeddings") else None,
-        cache=cache_of(found, family),
+        tied_head=tied_head,
+        cache=cache,
+        assumed={name: value for name, value in found.assumed.items() if name in SIZES},
         expanded_cache=expanded_cache_of(found, family),
         num_layers=found.layers,
         num_heads=found.heads,

@@ -145,6 +145,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "model_type": found.model_type,
         "parameters": {"total": found.num_parameters, "active": found.num_active, "by_kind": found.by_kind},
         "max_position_embeddings": found.max_positions,
+        "assumed": dict(found.assumed),
         "weights": [asdict(row) for row in report.weights],
         "files": {**asdict(report.measured), "counted_bytes": report.counted_bytes} if report.measured else None,
         "kv_cache": {

@@ -15,6 +15,8 @@ class Settings:
     def __init__(self, model_type: str, values: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
         self.model_type = model_type
         self._values, self._defaults = values, defaults
+        self.assumed: dict[str, Any] = {}
+        """What was asked for and is the family's default, as the config does not say it."""
 
     def get(self, *names: str) -> Any:
         """The value under the first of the names that the config has, else the first default; None where there is
@@ -22,6 +24,8 @@ class Settings:
         for source in (self._values, self._defaults):
             for name in names:
                 if name in source:
+                    if source is self._defaults:
+                        self.assumed[name] = source[name]
                     return source[name]
         return None
 
@@ -41,7 +45,10 @@ class Settings:
         return None if value is None else self._checked(names[0], value, least)
 
     def flag(self, name: str) -> bool:
-        return bool(self.get(name))
+        value = self.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise self._wrong(name, value, "true or false")
+        return bool(value)
 
     def numbers(self, name: str) -> Sequence[int]:
         """A list of them; an empty one where the config has none."""

@@ -105,9 +105,9 @@ def keep_verdict(earlier: Comparison, comparison: Comparison) -> Comparison:
 
 def _unnamed(comparison: Comparison) -> Comparison:
     """What a gate judges by: without its word, without the metrics' names, which another judge of the same answers
-    changes though every score stays, and without fidelity, which an older evalcard did not tell."""
+    changes though every score stays, and without fidelity and files' digests, which an older evalcard did not tell."""
     rows = [row.model_copy(update={"metric": ""}) for row in comparison.tasks]
-    return comparison.model_copy(update={"tasks": rows, "verdict": None, "fidelity": []})
+    return comparison.model_copy(update={"tasks": rows, "verdict": None, "fidelity": [], "made_from": {}})
 
 
 def _slugs(comparison: Comparison) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from evalcard.errors import ComparisonRefused, UserError
 from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, FidelityRecord, PairedRecord
+from evalcard.results.madefrom import check_files
 from evalcard.results.records import RunRecord
 from evalcard.results.store import COMPARISON_FILE, RunFolder
 
@@ -32,9 +33,15 @@ def check_comparison(comparison: Comparison, run: RunRecord, where: str) -> None
 
 
 def read_agreeing(folder: RunFolder, run: RunRecord) -> Comparison:
-    """The comparison of a run's folder, checked. Raises what ``read_comparison`` and ``check_comparison`` raise."""
+    """The comparison of a run's folder, checked, also against the answers and verdicts that it was made from.
+
+    Raises what ``read_comparison`` and ``check_comparison`` raise, and UserError for a file that is gone or another one
+    now. Files of a run without an end may have grown since.
+    """
     comparison = folder.read_comparison()
     check_comparison(comparison, run, str(folder.path / COMPARISON_FILE))
+    if run.finished is not None:
+        check_files(folder, run, comparison.made_from)
     return comparison
 
 

@@ -212,3 +212,6 @@ class Comparison(Record):
     """The gate's last word on this comparison, None where no gate was asked."""
     fidelity: list[FidelityRecord] = []
     """By compressed model and row, where answers could be compared so; empty where an older evalcard compared."""
+    made_from: dict[str, str] = {}
+    """sha256 of the files of answers and verdicts that it was made from, by path in the run's folder; empty where an
+    older evalcard compared, or nothing was read from files."""

@@ -8,7 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 SCHEMA = 1
 """Counts up when a stored record changes its meaning; a newer one than this is refused by the store."""
 
-Finish = Literal["stop", "stop_string", "length", "error"]
+DEFAULT_CATEGORY = "Other"
+"""Of tasks that state none."""
+Finish = Literal["stop", "stop_string", "length", "error", "not_told"]
+"""not_told: another program's answer, of which its files do not say how it ended."""
 Outcome = Literal["correct", "wrong", "no_answer", "truncated", "error"]
 ItemId = int | str
 
@@ -275,6 +278,8 @@ class SourceRecord(Record):
     """When it was measured, as it says itself; ISO 8601."""
     prompts: Literal["ids", "text", "none"] = "ids"
     """What the stored hashes of its prompts are of: token ids, texts, or nothing that can be compared."""
+    tells_endings: bool = True
+    """Whether it says of every answer how it ended, so that those which the token limit cut are known."""
 
 
 class RunRecord(Record):

@@ -1,5 +1,6 @@
 """A run's folder: journals of answers, verdicts, records and cards. The one place that knows the layout."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -104,6 +105,17 @@ class RunFolder:
         places = [(line, f"{path}, line {number},") for number, line in enumerate(lines, start=1) if line]
         return [decode_record(line, Verdict, place, advice) for line, place in places]
 
+    def answer_digests(self, run: RunRecord) -> dict[str, str]:
+        """sha256 of every file of answers and of verdicts that there is, by its path in the folder, with slashes."""
+        places = [
+            f"{kind}/{safe_name(model.slug)}/{safe_name(task.name)}.jsonl"
+            for model in run.models
+            for task in run.tasks
+            for kind in (SAMPLES, VERDICTS)
+        ]
+        found = {place: _digest_of(self.path / place) for place in places}
+        return {place: digest for place, digest in found.items() if digest is not None}
+
     def write_run(self, run: RunRecord) -> None:
         write_whole(self.path / RUN_FILE, encode_record(run, indent=1) + b"\n")
 
@@ -151,3 +163,14 @@ class RunFolder:
 
     def _verdicts_path(self, slug: str, task: str) -> Path:
         return self.path / VERDICTS / safe_name(slug) / f"{safe_name(task)}.jsonl"
+
+
+def _digest_of(path: Path) -> str | None:
+    """None where there is no such file. Raises UserError where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}. Make it readable.") from None

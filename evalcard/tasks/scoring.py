@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from evalcard.results.records import DEFAULT_CATEGORY
+
 if TYPE_CHECKING:
     from evalcard.tasks.harness import HarnessTask
     from evalcard.tasks.judges.judge import Judge
@@ -73,7 +75,7 @@ def judge_of(task: "HarnessTask") -> "Judge | None":
 def category_of(name: str) -> str:
     """Category by the beginning of a task's name; Other where nothing fits."""
     bare = name.rsplit("::", 1)[-1].lower()
-    return next((category for starts, category in _CATEGORIES if bare.startswith(starts)), "Other")
+    return next((category for starts, category in _CATEGORIES if bare.startswith(starts)), DEFAULT_CATEGORY)
 
 
 def _judged_metric(task: "HarnessTask") -> str:

@@ -1,6 +1,6 @@
 // What the browser over the items says; the rest of the page's prose is in the templates beside this file.
 const OUTCOMES = { c: "correct", w: "wrong", n: "no answer", t: "truncated", e: "error" };
-const FINISHES = { s: "ended by itself", x: "ended by a stop string", l: "cut off by the limit", e: "failed" };
+const FINISHES = { s: "ended by itself", x: "ended by a stop string", l: "cut off by the limit", e: "failed", u: "not told" };
 const CHANGES = { l: "lost", g: "gained" };
 const WORDS = {
   ends: "⟨ends here⟩",
@@ -12,7 +12,7 @@ const WORDS = {
   equal: "Both answers are the same, character by character.",
   equalPicks: "Both models pick the same choice.",
   otherPicks: "The models pick different choices.",
-  differ: (at, line) => `The answers are the same for ${at} characters; the first difference is in line ${line} and is marked.`,
+  differ: (at, line) => `The answers are the same for ${at} ${at === 1 ? "character" : "characters"}; the first difference is in line ${line} and is marked.`,
   oneOnly: "Only one of the two models has an answer here.",
   question: "Question",
   prompt: (checked) => `Prompt as asked${checked ? "" : " (built again; not held against the token ids)"}`,
@@ -32,6 +32,8 @@ const WORDS = {
   repeat: (repeat, of) => `answer ${repeat + 1} of ${of}`,
   repeats: "Answers to this item",
   item: (task, id) => `${task}/${id}`,
+  untold: (all) => (all ? " (not told)" : " (told of one model only)"),
+  widened: "The filters hid this item; all items are shown now.",
   none: "No item matches.",
   noneHelp: "Show all of them, or search for something else.",
   count: (shown, all) => (shown === all ? `${all} items` : `${shown} of ${all} items`),

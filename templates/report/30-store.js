@@ -82,6 +82,11 @@ class Store {
     return answer ? answer[0] : "";
   }
 
+  // Whether any of the model's answers ended so.
+  hasFinish(letter, model) {
+    return this.columns.answers.some((of) => of[model] && of[model][0][1] === letter);
+  }
+
   answer(item, model) {
     const answer = this.columns.answers[item][model];
     if (!answer) return null;

@@ -1,6 +1,4 @@
 // Which items are shown: by task, compressed model, outcome and words. All in the page's address.
-const FILTERS = ["all", "flipped", "lost", "gained", "differs", "truncated", "unparsed", "error"];
-
 const PASSES = {
   all: () => true,
   flipped: (change) => change === "l" || change === "g",

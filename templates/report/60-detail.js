@@ -109,8 +109,9 @@ class Detail {
     const facts = element("dl", "side-facts");
     const fact = (name, value) => facts.append(element("dt", "", name), element("dd", "", value));
     fact(WORDS.extracted, answer.extracted === null ? WORDS.noAnswer : inline(answer.extracted || WORDS.empty));
-    fact(WORDS.finish, FINISHES[answer.finish]);
-    if (!isScored) fact(WORDS.tokens, String(answer.tokens));
+    // Nothing ends a scored choice; a text of no tokens is one of which no count is stored.
+    if (!isScored || answer.finish === "e") fact(WORDS.finish, FINISHES[answer.finish]);
+    if (!isScored && (answer.tokens || (answer.finish !== "u" && !answer.text))) fact(WORDS.tokens, String(answer.tokens));
     if (answer.scores) fact(WORDS.scores, inline(answer.scores));
     if (answer.fault) fact(WORDS.fault, inline(answer.fault));
     const text = isScored || answer.text === null ? null : answer.text === "" && at < 0 ? element("p", "small", WORDS.empty) : marked(answer.text, at);

@@ -27,6 +27,16 @@ class Browser {
     this.store.models.forEach((one, number) => {
       if (number > 0 || this.store.models.length === 1) model.append(option(String(number), one.label));
     });
+    this.markUntold();
+  }
+
+  // Where it is not told how answers ended, those that were cut cannot be asked for.
+  markUntold() {
+    const isUntold = this.store.models.map((_, model) => this.store.hasFinish("u", model));
+    if (!isUntold.includes(true)) return;
+    const choice = [...this.controls.outcome.options].find((one) => one.value === "truncated");
+    choice.disabled = !isUntold.includes(false);
+    choice.textContent += WORDS.untold(choice.disabled);
   }
 
   listen() {
@@ -51,7 +61,7 @@ class Browser {
   }
 
   cycle(name, by) {
-    const values = [...this.controls[name].options].map((option) => option.value);
+    const values = [...this.controls[name].options].filter((option) => !option.disabled).map((option) => option.value);
     const at = values.indexOf(this.controls[name].value);
     this.set(name, values[(at + by + values.length) % values.length]);
   }
@@ -67,6 +77,12 @@ class Browser {
     const items = this.filters.items();
     this.count.textContent = WORDS.count(items.length, this.store.size);
     this.list.show(items, this.item);
+  }
+
+  // An item that was asked for by name and that the filters hide: they are widened, and the page says so.
+  reveal(item) {
+    this.choose(item);
+    this.count.textContent = `${WORDS.widened} ${this.count.textContent}`;
   }
 
   // An item by its number, also where the filters hide it: then all of its task are shown.

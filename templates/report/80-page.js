@@ -67,12 +67,15 @@ async function readAddress(browser) {
   filters.task = number < 0 ? "" : `${isRow ? "r" : ""}${number}`;
   const model = store.models.findIndex((one) => one.slug === told.get("model"));
   if (model > 0) filters.model = model;
-  filters.outcome = FILTERS.includes(told.get("show")) ? told.get("show") : "all";
+  const isOffered = [...controls.outcome.options].some((one) => one.value === told.get("show") && !one.disabled);
+  filters.outcome = isOffered ? told.get("show") : "all";
   for (const name of Object.keys(controls)) controls[name].value = String(filters[name]);
   browser.searchBox.value = told.get("q") || "";
   browser.item = store.names.get(told.get("item")) ?? null;
   showTab("items");
+  const asked = browser.item;
   await browser.search(browser.searchBox.value);
+  if (asked !== null && browser.item !== asked) browser.reveal(asked);
   return true;
 }
 

@@ -40,7 +40,9 @@ class FakeModel:
     numerics = "fake"
 
     def __init__(self, max_positions: int = 512) -> None:
-        self.info = SimpleNamespace(vocab_size=VOCAB, max_positions=max_positions, model_type="fake")
+        self.info = SimpleNamespace(
+            vocab_size=VOCAB, max_positions=max_positions, short_positions=None, model_type="fake"
+        )
         self.pools: list[FakePool] = []
         self.batches: list[Batch] = []
         self.on_forward: Callable[[Batch], None] = lambda batch: None

@@ -72,3 +72,14 @@ def test_scores_are_merged_by_their_input_tokens_and_generations_never():
     groups = [[r.id for r in s.requests] for s in sequences_of(requests) if hasattr(s, "requests")]
     assert groups == [["a", "b", "c"], ["d"]]
     assert [s.request.id for s in sequences_of(requests) if hasattr(s, "request")] == ["e", "f"]
+
+
+def test_a_sequence_is_long_if_it_can_come_to_more_tokens_than_short_ones_have():
+    requests = [
+        Generate("fits", (1, 2, 3), 4),  # the last new token is never fed back
+        Generate("grows", (1, 2, 3), 5),
+        Score("fits", (1, 2), (3, 4, 5, 6, 7)),
+        Score("grows", (1, 2), (3, 4, 5, 6, 7, 8)),
+    ]
+    assert [s.is_long for s in sequences_of(requests, short_positions=6)] == [False, True, False, True]
+    assert not any(s.is_long for s in sequences_of(requests))

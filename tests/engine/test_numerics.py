@@ -128,6 +128,23 @@ def test_self_test_finds_a_product_that_mixes_rows(monkeypatch: pytest.MonkeyPat
     assert "row count" in numerics._product_faults(2, (64, 64))[0]
 
 
+def test_self_test_finds_a_product_that_rounds_rows_by_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = numerics.batched_product
+
+    def crooked(a, b):
+        return honest(a, b) * (1 + 1e-5 * (torch.arange(a.shape[1]) % 8)[:, None])
+
+    monkeypatch.setattr(numerics, "batched_product", crooked)
+    assert "place in a tile" in numerics._product_faults(2, (64, 64))[0]
+
+
+def test_self_test_finds_routing_that_mixes_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert numerics.routing_faults(60, 4) == ()
+    honest = torch.softmax
+    monkeypatch.setattr(torch, "softmax", lambda x, dim: honest(x, dim) + 1e-4 * x.shape[0])
+    assert "60 experts" in numerics.routing_faults(60, 4)[0]
+
+
 def test_self_test_finds_a_thread_that_rounds_differently(monkeypatch: pytest.MonkeyPatch, restore_threads) -> None:
     torch.set_num_threads(2)
     honest = numerics.batched_product

@@ -34,7 +34,7 @@ class World:
         self.allocator = PageAllocator(num_pages)
         self.cache = cache(self.allocator, page_size)
         self.scheduler = Scheduler(self.allocator, self.cache, self.limits)
-        self.slots: dict[tuple[int, int], int] = {}
+        self.slots: dict[tuple[int, int], tuple[int, bool]] = {}
         self.goals: dict[Sequence, int] = {}
         self.live: list[Sequence] = []
         self.finished: list[Sequence] = []
@@ -60,7 +60,8 @@ class World:
                 self.slots[copy.target, offset] = self.slots[copy.source, offset]
         for chunk in step.chunks:
             for position in range(chunk.start, chunk.stop):
-                self.slots[self._slot(chunk.sequence, position)] = chunk.sequence.tokens(0, position + 1)[-1]
+                token = chunk.sequence.tokens(0, position + 1)[-1]
+                self.slots[self._slot(chunk.sequence, position)] = token, chunk.sequence.is_long
         histories = [self._read(chunk.sequence, chunk.stop) for chunk in step.chunks]
         self.scheduler.complete(step)
         for chunk, history in zip(step.chunks, histories, strict=True):
@@ -72,8 +73,10 @@ class World:
         return sequence.pages[position // self.limits.page_size], position % self.limits.page_size
 
     def _read(self, sequence: Sequence, length: int) -> tuple[int, ...]:
-        history = tuple(self.slots[self._slot(sequence, position)] for position in range(length))
+        found = [self.slots[self._slot(sequence, position)] for position in range(length)]
+        history = tuple(token for token, _ in found)
         assert history == sequence.tokens(0, length)
+        assert all(is_long == sequence.is_long for _, is_long in found), "encoded for sequences of the other kind"
         return history
 
     def _advance(self, chunk, history: tuple[int, ...]) -> None:
@@ -329,3 +332,29 @@ def test_random_load_ends_with_the_right_answers_and_every_page_free(seed):
         assert sequence.generated == answer(sequence.prompt, world.goals[sequence])
     world.cache.clear()
     assert world.allocator.num_free == world.allocator.num_pages
+
+
+def test_sequences_encoded_for_another_length_share_nothing_and_do_not_wait_for_each_other():
+    world = World(64, step_tokens=64)
+    prompt = tuple(range(20))
+    short, long, again = (Sequence(prompt, 19, 20, is_long=is_long) for is_long in (False, True, True))
+    world._add([short, long, again], 1)
+    first = world.step()
+    assert {id(chunk.sequence) for chunk in first.chunks} == {id(short), id(long)}
+    world.run()
+    assert (short.cached_len, long.cached_len, again.cached_len) == (0, 0, 19)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_long_and_short_sequences_in_any_order(seed: int):
+    rng = random.Random(seed)
+    world = World(24, page_size=4)
+    for _ in range(12):
+        length = rng.randrange(1, 24)
+        prompt = tuple(rng.randrange(2) for _ in range(length))
+        world._add([Sequence(prompt, length - 1, length + 4, is_long=rng.random() < 0.5)], rng.randrange(1, 6))
+        if rng.random() < 0.5:
+            world.step()
+    world.run()
+    for sequence in world.finished:
+        assert sequence.generated == answer(sequence.prompt, world.goals[sequence])

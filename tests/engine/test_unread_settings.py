@@ -42,6 +42,17 @@ def test_what_bends_the_numbers_of_another_family_is_refused(changed: Callable[.
     assert "'llama' does not read it" in said and inspect(model).faults
 
 
+def test_an_activation_under_another_familys_name_is_not_taken(changed: Callable[..., str]) -> None:
+    with pytest.raises(UnsupportedModel, match="hidden_activation = 'gelu_pytorch_tanh'"):
+        open_model(changed(hidden_activation="gelu_pytorch_tanh"), **OPEN)
+
+
+@pytest.mark.parametrize("keys", [{"is_causal": False}, {"use_bidirectional_attention": True}])
+def test_tokens_that_see_later_ones_are_refused(changed: Callable[..., str], keys: dict[str, bool]) -> None:
+    with pytest.raises(UnsupportedModel, match=f"looks at later tokens .{next(iter(keys))}"):
+        open_model(changed(**keys), **OPEN)
+
+
 @pytest.mark.parametrize(
     "keys",
     [

@@ -48,7 +48,9 @@ def test_the_folder_is_a_run_that_says_the_same(beside: SideBySide, out: Path):
     assert card == folder.path / "README.md" and others and run.finished is not None
     assert run.name == folder.name and folder.name.startswith("small-against-tiny-")
     stored = read_agreeing(folder, run)
-    assert stored == beside.comparison.model_copy(update={"run": run.name})
+    files = {one.relative_to(folder.path).as_posix() for one in folder.path.glob("*/*/*.jsonl")}
+    assert files and set(stored.made_from) == files, "the answers and verdicts that lie beside it"
+    assert stored == beside.comparison.model_copy(update={"run": run.name, "made_from": stored.made_from})
     assert compare_folder(folder).tasks == stored.tasks, "the answers are there, too"
     assert find_run(out).name == run.name, "it is the latest"
     assert [source.run for source in run.sources.values()] == ["before", "after"]

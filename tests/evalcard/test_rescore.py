@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from evalcard.backends.backend import ChoiceAnswer, GenerateRequest, Identity, ItemAnswer
+from evalcard.card.hub.local import read_card
 from evalcard.cli.main import invoke
 from evalcard.compare.changes import Changes
 from evalcard.errors import ComparisonRefused, UserError
@@ -18,6 +19,7 @@ from evalcard.gate.spec import Bounds, GateSpec
 from evalcard.plan import plan_run
 from evalcard.progress import Silent
 from evalcard.rescore import Rescored, rescore
+from evalcard.results.agreement import read_agreeing
 from evalcard.results.store import RunFolder
 from evalcard.run import gate_run, run_plan
 from evalcard.spec import RunSpec, make_spec
@@ -242,6 +244,52 @@ def test_damaged_and_tampered_verdicts_are_replaced(stored: Path):
     moves = [one.changed for one in done.changes if one.num_changed]
     assert moves == [{("correct", "wrong"): sum(line != new for line, new in zip(lines, flipped, strict=True))}]
     assert sum(one.first_graded for one in done.changes) == 12
+
+
+class TestFilesThatTheComparisonWasMadeFrom:
+    """What is judged and shown is that of the stored answers, or it is refused."""
+
+    def said_by(self, folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+        assert invoke([*words, folder.name, "--out", str(folder.parent)]) == 2, words
+        return capsys.readouterr().err
+
+    @pytest.mark.parametrize("kind", ["verdicts", "samples"])
+    @pytest.mark.parametrize("what", ["edited", "halved", "gone"])
+    def test_gate_card_report_and_publish_refuse_another_file(
+        self, stored: Path, kind: str, what: str, capsys: pytest.CaptureFixture[str]
+    ):
+        path = sorted((stored / kind).glob("*/toy_sums.jsonl"))[-1]
+        content = path.read_bytes()
+        if what == "gone":
+            path.unlink()
+        else:
+            edited = content.replace(b"correct", b"wrong").replace(b"####", b"###")
+            path.write_bytes(edited if what == "edited" else content[: len(content) // 2])
+        for words in (["gate", "--min-recovery", "10"], ["card"], ["report"]):
+            said = " ".join(self.said_by(stored, capsys, *words).split())
+            assert path.name in said and ("is gone" if what == "gone" else "has changed") in said
+            assert ("evalcard rescore" if kind == "verdicts" else "evalcard run") in said
+        run = RunFolder(stored).read_run()
+        unapplied = [run.models[0], run.models[1].model_copy(update={"scheme": None})]
+        with pytest.raises(UserError, match="has changed|is gone"):
+            read_card(RunFolder(stored), run.model_copy(update={"models": unapplied}), None)
+
+    def test_rescore_makes_them_agree_again(self, stored: Path):
+        path = next((stored / "verdicts").glob("*/toy_sums.jsonl"))
+        path.write_bytes(path.read_bytes().replace(b'"correct"', b'"wrong"'))
+        again(stored)
+        assert read_agreeing(RunFolder(stored), RunFolder(stored).read_run()).made_from
+
+    def test_the_gate_keeps_what_it_was_made_from(self, stored: Path):
+        before = RunFolder(stored).read_comparison().made_from
+        gate_run(stored.parent, stored.name, GateSpec(every=Bounds(min_recovery=10)))
+        assert before and RunFolder(stored).read_comparison().made_from == before
+
+    def test_an_older_comparison_is_read_as_before(self, stored: Path):
+        folder = RunFolder(stored)
+        folder.write_comparison(folder.read_comparison().model_copy(update={"made_from": {}}))
+        next((stored / "verdicts").glob("*/toy_sums.jsonl")).unlink()
+        assert read_agreeing(folder, folder.read_run()).made_from == {}
 
 
 class TestChangedDocuments:

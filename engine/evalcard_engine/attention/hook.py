@@ -1,6 +1,6 @@
 """How a transformers model calls our attention: a registered function, and a step passed down as an argument."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,9 @@ import torch
 from evalcard_engine.attention import cpu, torch_ref
 from evalcard_engine.attention.blocks import read_blocks
 from evalcard_engine.attention.plan import BlockTable, Geometry, block_table, geometry
+from evalcard_engine.attention.reach import Chunked, Reach
+from evalcard_engine.attention.rules import LayerRule
+from evalcard_engine.attention.temperature import Temperature
 from evalcard_engine.batch import Batch
 from evalcard_engine.cache.pool import KVPool
 
@@ -22,6 +25,10 @@ STEP_ARGUMENT = "evalcard_step"
 """The keyword argument that carries the step through the model's own forward."""
 
 
+Rotary = tuple[torch.Tensor, torch.Tensor]
+"""Cosines and sines [1, num_tokens, size], in the dtype computed in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """Everything the layers of one forward pass share."""
@@ -30,11 +37,16 @@ class Step:
     pool: KVPool
     rows: torch.Tensor
     """int64 [num_tokens * kv_heads], from KVPool.slot_rows."""
+    rules: Sequence[LayerRule]
+    """By layer."""
+    factors: Mapping[Temperature, torch.Tensor]
+    """What each temperature is for this step's tokens: float32 [num_tokens]."""
+    rotary: Rotary | None = None
+    """Instead of the model's own, where they go by sequence."""
     table: BlockTable | None = None
     """The CPU's alone, as are ``geometries``."""
-    geometries: Mapping[int | None, Geometry] | None = None
-    """By sliding window; None is full attention."""
-    paged_plans: "Mapping[int | None, PagedPlan] | None" = None
+    geometries: Mapping[Reach, Geometry] | None = None
+    paged_plans: "Mapping[Reach, PagedPlan] | None" = None
     """Likewise, where Triton's kernels attend. Without any plan the plain definition does."""
 
 
@@ -43,26 +55,34 @@ def prepare_step(
     pool: KVPool,
     heads: int,
     kv_heads: int,
-    windows: Collection[int | None],
+    rules: Sequence[LayerRule],
+    rotary: Rotary | None = None,
     *,
     kernels: bool = False,
 ) -> Step:
-    """Plan one step for every layer of a model whose layers use these sliding windows; ``kernels``: for Triton's."""
+    """Plan one step for every layer of a model whose attention follows these rules; ``kernels``: for Triton's, where
+    they serve all of them."""
     assert batch.page_size == pool.page_size, (batch.page_size, pool.page_size)
     rows = pool.slot_rows(batch.slots)
-    if kernels:
+    temperatures = {rule.temperature for rule in rules if rule.temperature is not None}
+    factors = {one: one.factors(batch.positions) for one in temperatures}
+    reaches = {rule.reach for rule in rules}
+    if kernels and not any(isinstance(reach, Chunked) for reach in reaches):
         from evalcard_engine.attention import triton
 
-        paged = {window: triton.plan_step(batch.spans, pool, heads, kv_heads, window) for window in windows}
-        return Step(batch, pool, rows, paged_plans=paged)
-    if batch.token_ids.device.type != "cpu":
-        return Step(batch, pool, rows)
+        windows = {reach for reach in reaches if not isinstance(reach, Chunked)}
+        paged: dict[Reach, PagedPlan] = {
+            window: triton.plan_step(batch.spans, pool, heads, kv_heads, window) for window in windows
+        }
+        return Step(batch, pool, rows, rules, factors, rotary, paged_plans=paged)
+    if kernels or batch.token_ids.device.type != "cpu":
+        return Step(batch, pool, rows, rules, factors, rotary)
     # Half precision is widened, and a pool that holds NaN is cleaned, on the way from the pages to the blocks. Codes
     # are read block by block in any case.
     gather = pool.tainted or not (pool.is_coded or pool.keys[0].dtype == torch.float32)
     table = block_table(batch.spans, batch.page_size, gather)
-    plans = {window: geometry(batch.spans, table, heads, kv_heads, window) for window in windows}
-    return Step(batch, pool, rows, table, plans)
+    plans = {reach: geometry(batch.spans, table, heads, kv_heads, reach) for reach in {rule.reach for rule in rules}}
+    return Step(batch, pool, rows, rules, factors, rotary, table, plans)
 
 
 def register() -> None:
@@ -97,8 +117,14 @@ def packed_attention(
     assert attention_mask is None and dropout == 0.0 and query.shape[0] == 1, (type(attention_mask), dropout)
     layer = module.layer_idx
     assert isinstance(layer, int), layer
+    rule = step.rules[layer]
+    # Some families leave the window to a mask, which we have none of; whoever names one names ours.
+    assert sliding_window is None or sliding_window == rule.reach, (layer, sliding_window, rule)
     step.pool.write(layer, step.rows, key[0].transpose(0, 1), value[0].transpose(0, 1))
-    out = attend(query[0].transpose(0, 1), step, layer, scaling, sliding_window, softcap, s_aux)
+    rows = query[0].transpose(0, 1)
+    if rule.temperature is not None:
+        rows = (rows * step.factors[rule.temperature][:, None, None]).to(rows.dtype)
+    out = attend(rows, step, layer, scaling, softcap, s_aux)
     return out.to(query.dtype)[None], None
 
 
@@ -107,21 +133,21 @@ def attend(
     step: Step,
     layer: int,
     scaling: float,
-    window: int | None,
     softcap: float | None,
     sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Queries [num_tokens, heads, key_size] over what the pool holds of each sequence, this step's tokens included:
     [num_tokens, heads, value_size], float32, or by kernels in the dtype of rows. sinks: [heads], where the layer has
     any."""
+    reach = step.rules[layer].reach
     if step.paged_plans is not None:
         from evalcard_engine.attention import triton
 
-        plan = step.paged_plans[window]
+        plan = step.paged_plans[reach]
         return triton.attend(rows, step.pool, layer, plan, scale=scaling, softcap=softcap, sinks=sinks)
     if step.table is None or step.geometries is None:
         return torch_ref.attend(
-            rows, step.pool, layer, step.batch, scale=scaling, window=window, softcap=softcap, sinks=sinks
+            rows, step.pool, layer, step.batch, scale=scaling, window=reach, softcap=softcap, sinks=sinks
         )
     blocks = read_blocks(step.pool, layer, step.table)
-    return cpu.attend(rows, blocks, step.geometries[window], scaling, softcap, sinks)
+    return cpu.attend(rows, blocks, step.geometries[reach], scaling, softcap, sinks)

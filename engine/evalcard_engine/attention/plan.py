@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from evalcard_engine.attention.reach import Reach, first_seen
 from evalcard_engine.attention.tiles import BLOCK, Segment, pack, row_indices, segment_rows, segments_of
 from evalcard_engine.batch import Span
 
@@ -51,7 +52,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """All layers of one sliding window (or none) share this. Indices are int64.
+    """All layers of one reach share this. Indices are int64.
 
     query_rows [kv_heads * num_rows]: for each padded row of each key head, its row in queries [num_tokens * heads].
     output_rows [num_tokens * heads]: for each query row, where its padded row is.
@@ -95,30 +96,25 @@ def block_table(spans: Sequence[Span], page_size: int, gather: bool) -> BlockTab
     return BlockTable(tuple(numbers), torch.tensor(pages), torch.tensor(lengths))
 
 
-def geometry(spans: Sequence[Span], table: BlockTable, heads: int, kv_heads: int, window: int | None) -> Geometry:
-    """Cut the spans' query rows into tiles, chunks and waves.
-
-    window: a token sees itself and the window - 1 tokens before it; None sees all.
-    """
+def geometry(spans: Sequence[Span], table: BlockTable, heads: int, kv_heads: int, reach: Reach) -> Geometry:
+    """Cut the spans' query rows into tiles, chunks and waves, for layers whose tokens see so far back."""
     group = heads // kv_heads
     chunks, row_tokens, row_heads, row_positions = [], [], [], []
     num_rows = 0
-    for segments in pack(sorted(segments_of(spans, group, window), key=lambda s: -s.num_waves)):
+    for segments in pack(sorted(segments_of(spans, group, reach), key=lambda s: -s.num_waves)):
         rows = [segment_rows(segment, spans[segment.span], group) for segment in segments]
         positions = np.concatenate([row[2] for row in rows])
         row_tokens += [row[0] for row in rows]
         row_heads += [row[1] for row in rows]
         row_positions.append(positions)
-        waves = _waves(segments, table, positions, window)
+        waves = _waves(segments, table, positions, reach)
         chunks.append(Chunk(num_rows, num_rows + len(positions), waves))
         num_rows += len(positions)
     query_rows, output_rows = row_indices(np.concatenate(row_tokens), np.concatenate(row_heads), heads, kv_heads)
     return Geometry(num_rows, query_rows, output_rows, tuple(chunks))
 
 
-def _waves(
-    segments: Sequence[Segment], table: BlockTable, positions: np.ndarray, window: int | None
-) -> tuple[Wave, ...]:
+def _waves(segments: Sequence[Segment], table: BlockTable, positions: np.ndarray, reach: Reach) -> tuple[Wave, ...]:
     waves = []
     for wave in range(segments[0].num_waves):
         active = [segment for segment in segments if segment.num_waves > wave]
@@ -129,7 +125,7 @@ def _waves(
             _append_product(products, stop, stop + segment.num_rows, block)
             starts.append(np.full(segment.num_rows, (segment.first_block + wave) * BLOCK))
             stop += segment.num_rows
-        mask_start, mask = _mask(np.concatenate(starts), positions[:stop], window)
+        mask_start, mask = _mask(np.concatenate(starts), positions[:stop], reach)
         waves.append(Wave(stop, tuple(products), mask_start, mask))
     return tuple(waves)
 
@@ -141,11 +137,11 @@ def _append_product(products: list[Product], start: int, stop: int, block: int) 
     products.append(Product(start, stop, block))
 
 
-def _mask(block_starts: np.ndarray, positions: np.ndarray, window: int | None) -> tuple[int, torch.Tensor | None]:
+def _mask(block_starts: np.ndarray, positions: np.ndarray, reach: Reach) -> tuple[int, torch.Tensor | None]:
     """The smallest run of rows that need masking, and their mask."""
     needed = positions < block_starts + BLOCK - 1
-    if window is not None:
-        needed |= positions - window + 1 > block_starts
+    if reach is not None:
+        needed |= first_seen(positions, reach) > block_starts
     rows = np.flatnonzero(needed)
     if not len(rows):
         return 0, None
@@ -154,6 +150,6 @@ def _mask(block_starts: np.ndarray, positions: np.ndarray, window: int | None) -
     distance = torch.from_numpy(positions[low:high] - block_starts[low:high])[:, None]
     column = torch.arange(BLOCK)
     hidden = column > distance
-    if window is not None:
-        hidden |= column <= distance - window
+    if reach is not None:
+        hidden |= column < torch.from_numpy(first_seen(positions[low:high], reach) - block_starts[low:high])[:, None]
     return int(low), torch.zeros(hidden.shape).masked_fill_(hidden, MASKED)

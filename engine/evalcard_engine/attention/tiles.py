@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from evalcard_engine.attention.reach import Reach, first_seen
 from evalcard_engine.batch import Span
 from evalcard_engine.numerics import ROW_TILE
 
@@ -35,7 +36,7 @@ class Segment:
         return (self.tile_stop - self.tile_start) * ROW_TILE
 
 
-def segments_of(spans: Sequence[Span], group: int, window: int | None) -> list[Segment]:
+def segments_of(spans: Sequence[Span], group: int, reach: Reach) -> list[Segment]:
     segments = []
     for number, span in enumerate(spans):
         rows = span.query_len * group
@@ -43,8 +44,8 @@ def segments_of(spans: Sequence[Span], group: int, window: int | None) -> list[S
         stops = np.minimum(starts + ROW_TILE, rows) - 1
         last = (span.context_len + stops // group) // BLOCK
         first = np.zeros_like(last)
-        if window is not None:
-            first = np.maximum(span.context_len + starts // group - window + 1, 0) // BLOCK
+        if reach is not None:
+            first = np.maximum(first_seen(span.context_len + starts // group, reach), 0) // BLOCK
         new = np.flatnonzero((np.diff(first) != 0) | (np.diff(last) != 0)) + 1
         for start, stop in zip([0, *new], [*new, len(starts)], strict=True):
             for low in range(start, stop, CHUNK_ROWS // ROW_TILE):

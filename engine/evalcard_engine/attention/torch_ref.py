@@ -5,6 +5,7 @@ Tests hold the fast paths against it (in float64 if asked), and GPUs without Tri
 
 import torch
 
+from evalcard_engine.attention.reach import Reach, first_seen
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.pool import KVPool
 
@@ -16,7 +17,7 @@ def attend(
     batch: Batch,
     *,
     scale: float,
-    window: int | None = None,
+    window: Reach = None,
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,
     dtype: torch.dtype = torch.float32,
@@ -41,12 +42,12 @@ def joined(pages: torch.Tensor, length: int) -> torch.Tensor:
     return pages.transpose(0, 1).reshape(pages.shape[1], -1, pages.shape[3])[:, :length]
 
 
-def hidden_from(span: Span, window: int | None, device: torch.device) -> torch.Tensor:
-    """bool [query_len, end_len]: True where a token must not look (later tokens, and those outside the window)."""
+def hidden_from(span: Span, window: Reach, device: torch.device) -> torch.Tensor:
+    """bool [query_len, end_len]: True where a token must not look (later tokens, and those out of reach)."""
     at = torch.arange(span.context_len, span.end_len, device=device)[:, None]
     keys = torch.arange(span.end_len, device=device)
     hidden = keys > at
-    return hidden if window is None else hidden | (keys <= at - window)
+    return hidden if window is None else hidden | (keys < first_seen(at, window))
 
 
 def _dense(
@@ -55,7 +56,7 @@ def _dense(
     values: torch.Tensor,
     span: Span,
     scale: float,
-    window: int | None,
+    window: Reach,
     softcap: float | None,
     sinks: torch.Tensor | None,
 ) -> torch.Tensor:

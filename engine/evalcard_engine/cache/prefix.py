@@ -24,15 +24,19 @@ class Match:
 
 
 class PrefixCache(Protocol):
-    """Remembers which pages hold the keys and values of which token prefixes."""
+    """Remembers which pages hold the keys and values of which token prefixes.
+
+    Tokens whose positions are encoded for long sequences (``is_long``) have other keys than the same tokens encoded for
+    short ones, so the two never share anything.
+    """
 
     shares: bool
     """Whether waiting for another sequence to compute a common prefix can ever pay."""
 
-    def match(self, tokens: tuple[int, ...], limit: int) -> Match:
+    def match(self, tokens: tuple[int, ...], limit: int, is_long: bool = False) -> Match:
         """The longest known prefix of ``tokens[:limit]``. Acquires nothing; the next evict may take its pages."""
 
-    def publish(self, tokens: tuple[int, ...], pages: list[int]) -> None:
+    def publish(self, tokens: tuple[int, ...], pages: list[int], is_long: bool = False) -> None:
         """The caller holds ``pages`` with the keys and values of exactly ``tokens`` and lets others read them.
 
         Where the cache already has a full page with the same tokens, the caller's page is exchanged for it in
@@ -54,10 +58,10 @@ class NoReuse:
     def __init__(self, allocator: PageAllocator, page_size: int) -> None:
         self._page_size = page_size
 
-    def match(self, tokens: tuple[int, ...], limit: int) -> Match:
+    def match(self, tokens: tuple[int, ...], limit: int, is_long: bool = False) -> Match:
         return Match()
 
-    def publish(self, tokens: tuple[int, ...], pages: list[int]) -> None:
+    def publish(self, tokens: tuple[int, ...], pages: list[int], is_long: bool = False) -> None:
         assert len(tokens) <= len(pages) * self._page_size, (len(tokens), len(pages), self._page_size)
 
     def evict(self, count: int) -> int:

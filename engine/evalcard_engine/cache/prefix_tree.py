@@ -60,15 +60,15 @@ class PrefixTree:
         self._clear_nodes()
 
     def _clear_nodes(self) -> None:
-        self._root = _Node((), page=0, parent=None)
+        self._roots = {is_long: _Node((), page=0, parent=None) for is_long in (False, True)}
         self._clock = itertools.count(1)
         self._tie = itertools.count()
         # Candidates for eviction by last use. An entry may be out of date: it is checked when it comes up.
         self._queue: list[tuple[int, int, _Node]] = []
 
-    def match(self, tokens: tuple[int, ...], limit: int) -> Match:
+    def match(self, tokens: tuple[int, ...], limit: int, is_long: bool = False) -> Match:
         assert 0 <= limit <= len(tokens), (limit, len(tokens))
-        node, now = self._root, next(self._clock)
+        node, now = self._roots[is_long], next(self._clock)
         pages: list[int] = []
         for start in range(0, limit, self._page_size):
             chunk = tokens[start : min(start + self._page_size, limit)]
@@ -94,9 +94,9 @@ class PrefixTree:
                     best, most = node.children[neighbour], shared
         return best, most
 
-    def publish(self, tokens: tuple[int, ...], pages: list[int]) -> None:
+    def publish(self, tokens: tuple[int, ...], pages: list[int], is_long: bool = False) -> None:
         assert len(tokens) <= len(pages) * self._page_size, (len(tokens), len(pages), self._page_size)
-        node, now = self._root, next(self._clock)
+        node, now = self._roots[is_long], next(self._clock)
         for index, start in enumerate(range(0, len(tokens), self._page_size)):
             chunk = tokens[start : start + self._page_size]
             child = self._place(node, chunk, pages[index])
@@ -164,7 +164,7 @@ class PrefixTree:
             self._enqueue(parent)
 
     def clear(self) -> None:
-        stack = list(self._root.children)
+        stack = [child for root in self._roots.values() for child in root.children]
         while stack:
             node = stack.pop()
             stack.extend(node.children)

@@ -11,7 +11,7 @@ from evalcard_engine.checkpoint.claims import Claims, Format, Parts, Plain, Quan
 from evalcard_engine.checkpoint.faultlists import by_number, grouped, named
 from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.source import Checkpoint, refused
-from evalcard_engine.families import Family
+from evalcard_engine.family import Family
 
 _T = TypeVar("_T")
 

@@ -108,7 +108,10 @@ def _format(holder: Mapping[str, Any], where: str, faults: list[str]) -> str:
 
 def _is_sparse(found: Any, faults: list[str]) -> bool:
     """Whether weights are stored as sparse-24-bitmask; a config left over with format dense says nothing."""
-    fmt = found.get("format") if isinstance(found, Mapping) else found
+    if not isinstance(found, Mapping):
+        faults.append(f"sparsity_config is {found!r}; it must be an object")
+        return False
+    fmt = found.get("format")
     if fmt not in (None, "dense", SPARSE_24):
         faults.append(f"sparsity_config.format is {fmt!r}; dense and {SPARSE_24} are read")
     if fmt == SPARSE_24 and found.get("sparsity_structure") not in (None, "2:4"):

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from evalcard_engine.checkpoint.reading import read_raw
 from evalcard_engine.checkpoint.source import Checkpoint
 from evalcard_engine.checkpoint.tensor_files import TensorFile
-from evalcard_engine.families import Family
+from evalcard_engine.family import Family
 
 OnProgress = Callable[[int, int], None]
 """Called with bytes done and bytes in all."""

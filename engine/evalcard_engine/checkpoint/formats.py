@@ -18,6 +18,7 @@ FORMATS: Mapping[str, str] = {
     "bitsandbytes": "evalcard_engine.checkpoint.bitsandbytes",
     "fbgemm_fp8": "evalcard_engine.checkpoint.fp8",
     "fp8": "evalcard_engine.checkpoint.fp8",
+    "mxfp4": "evalcard_engine.checkpoint.mxfp4",
     "modelopt": "evalcard_engine.checkpoint.modelopt",
     "modelopt_fp4": "evalcard_engine.checkpoint.modelopt",
     "torchao": "evalcard_engine.checkpoint.torchao",

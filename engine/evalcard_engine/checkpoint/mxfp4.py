@@ -1,7 +1,23 @@
 """MXFP4 experts as gpt-oss stores them: blocks of 32 e2m1 values with an exponent each, all experts in one tensor."""
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 
+from evalcard_engine.checkpoint.claims import ModuleClaim, Parts, Quantized
+from evalcard_engine.checkpoint.expected import (
+    Part,
+    check_parts,
+    is_plain,
+    listed_fault,
+    names_in,
+    refuse,
+    unknown_settings,
+)
+from evalcard_engine.checkpoint.plain import plain_weight
+from evalcard_engine.checkpoint.source import Checkpoint
 from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.elements import FP4_E2M1
 from evalcard_engine.quant.weight import QuantizedWeight
@@ -11,6 +27,54 @@ BLOCK = 32
 EXPONENT_BIAS = 127
 _NOT_A_NUMBER = 255
 """The one E8M0 code that is no exponent."""
+SCHEME = "w4a16 (mxfp4, groups of 32)"
+
+
+@dataclass(frozen=True, slots=True)
+class Mxfp4Format:
+    """Linears of experts as ``blocks`` and ``scales``, one expert's share of the files' tensors; all else plain."""
+
+    name: str
+    skipped: tuple[str, ...]
+    """Modules that the config calls unquantized."""
+
+    def module(self, name: str, shape: tuple[int, int], parts: Parts) -> ModuleClaim:
+        """By the tensors that are there."""
+        if is_plain(parts, ("blocks", "scales")):
+            return plain_weight(name, parts)
+        (out, width), half = shape, BLOCK // 2
+        expected = {
+            "blocks": Part(("U8",), ((out, width // BLOCK, half),)),
+            "scales": Part(("U8",), ((out, width // BLOCK),)),
+        }
+        leaves, faults = check_parts(name, parts, expected)
+        faults += listed_fault(name, self.skipped, "modules_to_not_convert")
+        if width % BLOCK:
+            faults.append(f"{name}: groups of {BLOCK} do not divide its width {width}")
+        source = Quantized(
+            {leaf: f"{name}.{leaf}" for leaf in leaves},
+            SCHEME,
+            lambda tensors: expert_weights(name, tensors["blocks"][None], tensors["scales"][None])[0],
+            check=lambda tensors: _value_faults(name, tensors),
+        )
+        return ModuleClaim(source, leaves, tuple(faults))
+
+    def extras(self, name: str, parts: Parts) -> ModuleClaim:
+        """There are none."""
+        return ModuleClaim(None)
+
+
+def open_format(checkpoint: Checkpoint, config: Mapping[str, Any]) -> Mxfp4Format:
+    """The format of a gpt-oss checkpoint; raises EngineError listing every setting that cannot be honoured."""
+    faults = unknown_settings(config, ("quant_method", "modules_to_not_convert", "dequantize"))
+    skipped = names_in(config, ("modules_to_not_convert",), faults)
+    refuse(checkpoint.name, "mxfp4", faults)
+    return Mxfp4Format("mxfp4", skipped)
+
+
+def _value_faults(name: str, tensors: Mapping[str, torch.Tensor]) -> Iterator[str]:
+    if bool((tensors["scales"] == _NOT_A_NUMBER).any()):
+        yield f"{name}: scales hold {_NOT_A_NUMBER}, which is no exponent"
 
 
 def expert_weights(name: str, blocks: torch.Tensor, scales: torch.Tensor) -> list[QuantizedWeight]:
@@ -41,7 +105,7 @@ def expert_weights(name: str, blocks: torch.Tensor, scales: torch.Tensor) -> lis
             scales=powers_of_two(exponents),
             group_size=BLOCK,
             in_features=groups * BLOCK,
-            scheme="w4a16 (mxfp4, groups of 32)",
+            scheme=SCHEME,
         )
         for expert, exponents in zip(blocks, scales, strict=True)
     ]

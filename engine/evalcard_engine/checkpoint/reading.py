@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from evalcard_engine.checkpoint.source import Checkpoint
-from evalcard_engine.checkpoint.tensor_files import Mapped, TensorFile
+from evalcard_engine.checkpoint.tensor_files import Cut, Mapped, TensorFile
 
 
 class TensorReader:
@@ -26,8 +27,7 @@ class TensorReader:
             return _values(place, place.mapped, _map(place, place.mapped))
         if file not in self._opened:
             self._opened[file] = safe_open(file, framework="pt")
-        found: torch.Tensor = self._opened[file].get_tensor(tensor)  # type: ignore[attr-defined]
-        return found
+        return _stored(self._opened[file], tensor, place.cut)
 
     def __contains__(self, tensor: object) -> bool:
         return tensor in self._places or tensor in self._absent
@@ -62,7 +62,20 @@ def read_raw(tensor: str, place: TensorFile) -> torch.Tensor:
     if place.mapped is not None:
         return _map(place, place.mapped)
     with safe_open(place.file, framework="pt") as opened:
-        return opened.get_tensor(tensor).reshape(-1).view(torch.uint8)
+        return _stored(opened, tensor, place.cut).contiguous().reshape(-1).view(torch.uint8)
+
+
+def _stored(opened: Any, tensor: str, cut: Cut | None) -> torch.Tensor:
+    """A tensor of an open safetensors file, or the share of one."""
+    if cut is None:
+        found: torch.Tensor = opened.get_tensor(tensor)
+        return found
+    whole = opened.get_slice(cut.tensor)
+    if cut.is_turned:
+        share: torch.Tensor = whole[cut.expert : cut.expert + 1, ..., cut.start : cut.stop]
+        return share[0].movedim(-1, 0)
+    share = whole[cut.expert : cut.expert + 1, cut.start : cut.stop]
+    return share[0]
 
 
 _PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}

@@ -7,7 +7,8 @@ from evalcard_engine.checkpoint.claims import Format
 from evalcard_engine.checkpoint.formats import format_of
 from evalcard_engine.checkpoint.source import Checkpoint, refused
 from evalcard_engine.errors import EngineError
-from evalcard_engine.families import Family, family_of
+from evalcard_engine.families import family_of
+from evalcard_engine.family import Family
 
 
 def recognize(checkpoint: Checkpoint) -> tuple[Family, Format]:

@@ -35,6 +35,20 @@ class Mapped:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """One expert's share of a tensor [experts, ...] in a safetensors file."""
+
+    tensor: str
+    """Its name in the file."""
+    expert: int
+    start: int
+    stop: int
+    """Outputs [start, stop) of the expert."""
+    is_turned: bool
+    """Outputs are the tensor's last dimension and come first in the share; else they are its second."""
+
+
+@dataclass(frozen=True, slots=True)
 class TensorFile:
     """Where a tensor lies, and what its header says."""
 
@@ -45,6 +59,8 @@ class TensorFile:
     num_bytes: int
     mapped: Mapped | None = None
     """None in safetensors."""
+    cut: Cut | None = None
+    """None for a tensor that is in the file as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def _hold(table: Table, tally: Tally, cell: Cell, line: Line, base: Line, row: P
     tally.recoveries += 1
     told = check_row(row)
     if isinstance(told, Inconsistent) and not _is_of_unrounded_means(table, base, row):
-        tally.problems.append(_problem(table, cell, line, *about_recovery(row, told)))
+        tally.problems.append(_problem(table, cell, line, *about_recovery(row, told, table.places)))
 
 
 def _is_of_unrounded_means(table: Table, base: Line, row: PublishedRow) -> bool:

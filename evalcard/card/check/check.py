@@ -10,6 +10,7 @@ from evalcard.card.check.frontmatter import read_front_matter
 from evalcard.card.check.htmltables import html_tables
 from evalcard.card.check.metadata import check_metadata
 from evalcard.card.check.own import check_own, own_lines
+from evalcard.card.check.ownfigures import check_figures
 from evalcard.card.check.pipes import pipe_tables
 from evalcard.card.check.problem import Problem, in_order
 from evalcard.card.check.prose import prose_of
@@ -42,7 +43,8 @@ def examine_card(text: str, *, files: Mapping[str, bytes] | None = None, own: bo
     front = read_front_matter(text)
     prose = prose_of(text, front.body_line)
     pipes, unshown = pipe_tables(prose)
-    tally: Tally = check_tables(sorted([*pipes, *html_tables(prose)], key=lambda grid: grid.line))
+    grids = sorted([*pipes, *html_tables(prose)], key=lambda grid: grid.line)
+    tally: Tally = check_tables(grids)
     metadata = check_metadata(front, beside)
     told = {problem.line for problem in metadata if problem.line is not None}
     problems = [*front.problems, *metadata, *check_eval_results(beside)]
@@ -52,5 +54,5 @@ def examine_card(text: str, *, files: Mapping[str, bytes] | None = None, own: bo
         *tally.problems,
     ]
     if own:
-        problems += check_own(text, front)
+        problems += [*check_own(text, front), *check_figures(grids, prose, own_lines(text))]
     return Checked(tuple(in_order(problems)), tally.tables, tally.recoveries, tally.averages)

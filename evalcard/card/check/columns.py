@@ -12,13 +12,25 @@ from evalcard.card.check.grid import Grid
 Role = Literal["recovery", "baseline", "compressed", "quantized", "other", "unknown"]
 
 _RECOVERY = re.compile(r"\brecover(?:y|ed)\b|\bretention\b|\bretained\b", re.I)
+_SETTING = re.compile(
+    r"\([^()]*\)|\[[^\[\]]*\]|\b(?:\d+|zero|one|few)[- ]?shots?\b|"
+    r"\b\d+ (?:samples?|runs?|repeats?|seeds?|items?|questions?|tokens?)\b",
+    re.I,
+)
+"""How a benchmark was asked, in a header that names it: ``MMLU (5-shot)``, ``GSM8K 8-shot``, ``AIME24 (10 runs)``."""
 _OTHER = re.compile(
     r"above chance|\binterval\b|\bci\b|\bitems?\b|\bquestions?\b|\bsamples?\b|^n$|^#|\blost\b|\bgained\b|"
-    r"^p(?:-value)?$|\bsize\b|\bgi?b\b|\bmi?b\b|\bbits?\b|\bbpw\b|\bweights?\b|\blatency\b|\bspeed|\bthroughput\b|\bqps\b|\bqpd\b|"
-    r"\bcost\b|\bseconds?\b|\btokens?\b|\bshots?\b|\bstd(?:ev|err)?\b|±|\bdiff(?:erence)?\b|\bdelta\b|Δ|\bdrop\b|\bchange\b|"
+    r"^p(?:-value)?$|\bsize\b|\bbpw\b|\bweights?\b|\bmemory\b|\bv?ram\b|\blatency\b|\bspeed|\bthroughput\b|\bqps\b|\bqpd\b|"
+    r"\bcost\b|\bshots?\b|±|\bdiff(?:erence)?\b|\bdelta\b|Δ|\bdrop\b|\bchange\b|"
     r"\berror rate|\bgate\b|\bversion\b|\bruns?\b|\bseeds?\b|\brepeats?\b|\bparam",
     re.I,
 )
+_UNIT = re.compile(
+    r"\bgi?b\b|\bmi?b\b|\bbits\b|\bbits? per\b|\bms\b|\bseconds?\b|\btokens?(?:/| per )|^tokens?$|"
+    r"\bstd(?:ev|err)?\b",
+    re.I,
+)
+"""What no score is measured in, wherever in a header it stands."""
 _BASELINE = re.compile(
     r"\bbase ?line\b|\boriginal\b|\breference\b|\bun-?quantized\b|\buncompressed\b|\bunpruned\b|\bfull[- ]precision\b",
     re.I,
@@ -53,7 +65,9 @@ class Triple:
 
 def role_of(header: str) -> Role:
     """What a header says its column is."""
-    if _OTHER.search(header) and not _COMPRESSED.search(header):
+    named = " ".join(_SETTING.sub(" ", header).split()) or header
+    is_other = _OTHER.search(named) or (_UNIT.search(header) and not _RECOVERY.search(named))
+    if is_other and not _COMPRESSED.search(header):
         return "other"
     return next((role for pattern, role in _ROLES if pattern.search(header)), "unknown")
 

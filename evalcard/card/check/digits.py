@@ -35,27 +35,38 @@ def ratio_of(row: PublishedRow) -> Fraction | None:
     return 100 * top / bottom if bottom else None
 
 
-def about_recovery(row: PublishedRow, told: Inconsistent) -> tuple[str, str]:
-    """What is printed and what follows, and what to do."""
+def about_recovery(row: PublishedRow, told: Inconsistent, places: int = 0) -> tuple[str, str]:
+    """What is printed and what follows, and what to do. places: by how many the row's upper score was shifted, where
+    recoveries are printed as fractions."""
     assert row.recovery is not None, row
-    exact, places = ratio_of(row), places_of(row.recovery)
+    exact, decimals = ratio_of(row), places_of(row.recovery)
     if exact is None:
         return f"prints a recovery of {row.recovery} over a baseline of {row.baseline}", "Print a dash: there is none."
-    follows = fixed(exact, places)
+    follows = fixed(exact, decimals)
     low, high = told.possible.low, told.possible.high
     ends = ""
     if low is not None and high is not None:
-        ends = f" ({fixed(low, places + 1)} to {fixed(high, places + 1)} before they were rounded)"
+        ends = f" ({fixed(low, decimals + 1)} to {fixed(high, decimals + 1)} before they were rounded)"
     reason = ", which is wrong in its last digit" if told.is_last_digit else ""
-    what = f"prints a recovery of {row.recovery}{reason}; {row.compressed} of {row.baseline} is {follows}{ends}"
+    top, over, bottom = shifted(_top(row), -places), "of", _bottom(row)
     if not row.higher_is_better:
-        what = f"prints a recovery of {row.recovery}{reason}; where lower is better {row.baseline} over "
-        what += f"{row.compressed} is {follows}{ends}"
-    return what, _advice(row, follows)
+        top, over = f"where lower is better {top}", "over"
+    what = f"prints a recovery of {row.recovery}{reason}; {top} {over} {bottom} is {follows}{ends}"
+    return what, _advice(row, follows, places)
 
 
-def _advice(row: PublishedRow, follows: str) -> str:
-    swapped = PublishedRow(row.benchmark, row.compressed, row.baseline, row.recovery, row.higher_is_better)
+def _top(row: PublishedRow) -> str:
+    """The score that is divided."""
+    return row.compressed if row.higher_is_better else row.baseline
+
+
+def _bottom(row: PublishedRow) -> str:
+    return row.baseline if row.higher_is_better else row.compressed
+
+
+def _advice(row: PublishedRow, follows: str, places: int) -> str:
+    top, bottom = shifted(_bottom(row), places), shifted(_top(row), -places)
+    swapped = PublishedRow(row.benchmark, bottom, top, row.recovery)
     if isinstance(check_row(swapped), Match):
         way = "higher" if row.higher_is_better else "lower"
         return f"Print {follows}; the printed one is the ratio turned round, and here {way} is better."

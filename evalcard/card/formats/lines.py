@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from evalcard.card.findings import clean, finding_groups
+from evalcard.card.limits import LimitView
 from evalcard.card.paths import without_paths
 from evalcard.card.tables import ordered_rows, row_title, row_view
-from evalcard.card.verdicts import outcome_of
+from evalcard.card.verdicts import gate_view, outcome_of
 from evalcard.card.view import model_view
 from evalcard.compare.averages import AVERAGE
 from evalcard.results.compared import ComparedRow, Comparison
@@ -35,6 +36,8 @@ class FormatPart:
     title: str
     outcome: str | None
     """The gate's, None where it was not asked."""
+    limits: tuple[LimitView, ...]
+    """Those that it does not meet for sure: what was asked of which row, and what was measured."""
     lines: tuple[FormatLine, ...]
 
 
@@ -67,6 +70,7 @@ def format_view(run: RunRecord, comparison: Comparison) -> FormatView:
             FormatPart(
                 title=model_view(model).title,
                 outcome=outcome_of(comparison, model.slug),
+                limits=_unmet(comparison, model.slug),
                 lines=tuple(_line(run, comparison, row, model.slug) for row in rows),
             )
             for model in run.models[1:]
@@ -80,6 +84,11 @@ def format_view(run: RunRecord, comparison: Comparison) -> FormatView:
         is_finished=run.finished is not None,
         is_sequential=any(one.sequential for row in comparison.tasks for one in row.compressed),
     )
+
+
+def _unmet(comparison: Comparison, slug: str) -> tuple[LimitView, ...]:
+    view = gate_view(comparison, slug)
+    return tuple(one.limit for one in view.limits if one.outcome != "PASS") if view is not None else ()
 
 
 def _line(run: RunRecord, comparison: Comparison, row: ComparedRow, slug: str) -> FormatLine:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 
 from evalcard.card.paths import without_paths
-from evalcard.card.tables import ordered_rows, tasks_of
+from evalcard.card.tables import ordered_rows, tasks_of, total_of
 from evalcard.compare.averages import AVERAGE
 from evalcard.results.compared import ComparedRow, Comparison, CompressedScore
 from evalcard.results.records import ModelRecord, RunRecord
 
 COLUMNS = (
-    "run", "scope", "row", "category", "metric", "filter", "higher_is_better", "items", "repeats", "shots",
+    "run", "scope", "row", "category", "metric", "filter", "higher_is_better", "items", "items_total",
+    "stopped_early", "repeats", "shots",
     "baseline_model", "baseline_score", "baseline_stderr", "model", "scheme", "score", "stderr", "recovery",
     "recovery_low", "recovery_high", "confidence", "difference", "difference_low", "difference_high", "lost", "gained",
     "mcnemar_p", "reason",
@@ -51,7 +52,8 @@ def _of_row(run: RunRecord, comparison: Comparison, row: ComparedRow) -> Iterato
         "metric": row.metric,
         "filter": _one(task.filter for task in tasks),
         "higher_is_better": row.higher_is_better,
-        "items": row.n,
+        "items": row.n if tasks else None,
+        "items_total": total_of(run, row) if tasks else None,
         "repeats": _one(task.repeats for task in tasks),
         "shots": _one(task.num_fewshot for task in tasks),
         "baseline_model": _name(run.models[0]) if run.models else None,
@@ -63,12 +65,14 @@ def _of_row(run: RunRecord, comparison: Comparison, row: ComparedRow) -> Iterato
     for one in row.compressed:
         yield shared | _of_model(models.get(one.model), one)
     if not row.compressed:
-        yield dict.fromkeys(COLUMNS) | shared
+        yield dict.fromkeys(COLUMNS) | shared | {"stopped_early": False}
 
 
 def _of_model(model: ModelRecord | None, one: CompressedScore) -> dict[str, Cell]:
     recovery, difference = one.recovery, one.difference
-    return {
+    used = {} if one.sequential is None else {"items": one.sequential.used, "items_total": one.sequential.items}
+    return used | {
+        "stopped_early": one.sequential is not None,
         "model": _name(model) if model is not None else one.model,
         "scheme": one.scheme,
         "score": one.score,

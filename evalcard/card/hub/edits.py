@@ -7,6 +7,9 @@ from typing import Any
 
 import yaml
 
+MOST_NODES = 100_000
+"""Of a card's metadata; with aliases a few lines can stand for more than any memory holds."""
+
 
 class Loader(yaml.SafeLoader):
     """Safe types, but a date stays the text that it is: one that no calendar has is no reason to refuse a card."""
@@ -38,6 +41,27 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
         parts += [text[at : edit.start], edit.text]
         at = edit.end
     return "".join([*parts, text[at:]])
+
+
+def expanded_size(node: yaml.Node) -> int:
+    """Nodes of a document once every alias is written out; more than MOST_NODES where it holds itself."""
+    sizes: dict[int, int] = {}
+
+    def size(one: yaml.Node) -> int:
+        known = sizes.setdefault(id(one), -1)
+        if known >= 0:
+            return known
+        if known == -1 and id(one) in open_nodes:
+            return MOST_NODES + 1
+        open_nodes.add(id(one))
+        children = one.value if isinstance(one, yaml.CollectionNode) else ()
+        flat = (part for child in children for part in (child if isinstance(child, tuple) else (child,)))
+        sizes[id(one)] = 1 + sum(map(size, flat))
+        open_nodes.discard(id(one))
+        return sizes[id(one)]
+
+    open_nodes: set[int] = set()
+    return size(node)
 
 
 def end_of(node: yaml.Node, text: str) -> int:

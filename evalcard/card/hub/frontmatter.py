@@ -7,7 +7,18 @@ from typing import Any
 
 import yaml
 
-from evalcard.card.hub.edits import Edit, Loader, append_items, apply_edits, dumped, end_of, same, set_value
+from evalcard.card.hub.edits import (
+    MOST_NODES,
+    Edit,
+    Loader,
+    append_items,
+    apply_edits,
+    dumped,
+    end_of,
+    expanded_size,
+    same,
+    set_value,
+)
 from evalcard.card.hub.modelindex import index_edits, is_kept
 from evalcard.card.section import OWN_KEYS
 from evalcard.errors import UserError
@@ -49,9 +60,9 @@ def parted(text: str) -> Card:
 
 
 def line_break(text: str) -> str:
-    """The one that a README uses, by its first."""
-    found = text.find("\n")
-    return "\r\n" if found > 0 and text[found - 1] == "\r" else "\n"
+    """The one that most lines of a README end in, so that what is added in it changes nothing of the answer."""
+    both = text.count("\r\n")
+    return "\r\n" if 2 * both > text.count("\n") else "\n"
 
 
 def set_keys(card: Card, ours: Mapping[str, Any]) -> Card:
@@ -65,7 +76,7 @@ def set_keys(card: Card, ours: Mapping[str, Any]) -> Card:
         mark = "\ufeff" if card.body.startswith("\ufeff") else ""
         front = _broken(f"---\n{dumped(dict(ours))}---\n\n", line_break(card.text))
         return parted(f"{mark}{front}{card.body.removeprefix(mark)}")
-    root = _root(card)
+    root = _root(card)  # first: what is too large to be loaded is refused there
     before = _loaded(card)
     # Both may belong behind the last line: what is there is made longer before something new begins.
     ordered = sorted(ours, key=lambda key: key not in before)
@@ -96,6 +107,11 @@ def _root(card: Card) -> yaml.MappingNode | None:
     if not isinstance(root, yaml.MappingNode) or root.flow_style:
         raise UserError(_unchangeable(card))
     _check_twice(root, card)
+    if expanded_size(root) > MOST_NODES:
+        raise UserError(
+            f"the metadata of the README on the Hub (from line {card.first_line}) stands for more than {MOST_NODES:,} "
+            "values once its aliases are written out. Remove them there, then publish again."
+        )
     return root
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 from evalcard.card.hub.merge import README, own_metadata
 from evalcard.card.section import BEGIN, END, section_of
 from evalcard.errors import UserError
+from evalcard.modelspec import DEMO, ModelSpec
+from evalcard.results.agreement import read_agreeing
+from evalcard.results.compared import Comparison
 from evalcard.results.files import is_file, safe_name
 from evalcard.results.records import ModelRecord, RunRecord
 from evalcard.results.store import RunFolder
@@ -46,8 +49,9 @@ def read_card(folder: RunFolder, run: RunRecord, slug: str | None) -> LocalCard:
     published: a run that is not finished, a scheme that has no checkpoint, an unknown origin, a card with errors."""
     model = _model(run, slug)
     _check_run(run, model)
+    comparison = read_agreeing(folder, run)
     place = folder.path / "models" / safe_name(model.slug)
-    text = _text(folder, run, place / README)
+    text = _text(folder, run, comparison, place / README)
     files = {
         path.relative_to(place).as_posix(): path.read_bytes()
         for pattern in SENT
@@ -58,7 +62,7 @@ def read_card(folder: RunFolder, run: RunRecord, slug: str | None) -> LocalCard:
     if not base:
         raise UserError(
             f"the base model of {model.slug} is not known, as its baseline was a local folder. Name its Hub id: "
-            f"`evalcard card {folder.path.name} --base-model ORG/NAME`, then publish again."
+            f"`evalcard card {folder.path} --base-model ORG/NAME`, then publish again."
         )
     _check_card(text, files, place / README)
     return LocalCard(run.name, model.slug, str(base), text, files)
@@ -84,14 +88,15 @@ def _check_run(run: RunRecord, model: ModelRecord) -> None:
             "run` command again: what was finished is stored."
         )
     if model.scheme:
+        source = DEMO if model.name == ModelSpec(source=DEMO).name else model.name
         raise UserError(
             f"{model.slug} was compressed by evalcard while loading ({model.scheme}), so that there is no checkpoint "
-            f"that this card could describe. Write one, `evalcard quantize {model.name} --scheme {model.scheme} --out "
+            f"that this card could describe. Write one, `evalcard quantize {source} --scheme {model.scheme} --out "
             "DIR`, run that as --compressed, and publish its card."
         )
 
 
-def _text(folder: RunFolder, run: RunRecord, path: Path) -> str:
+def _text(folder: RunFolder, run: RunRecord, comparison: Comparison, path: Path) -> str:
     """The card; rendered anew where it is missing or is that of an older evalcard, without marks."""
     for attempt in (1, 2):
         if is_file(path):
@@ -100,18 +105,17 @@ def _text(folder: RunFolder, run: RunRecord, path: Path) -> str:
             if section_of(text) is not None:
                 return text
         if attempt == 1:
-            _write(folder, run)
+            _write(folder, run, comparison)
     raise UserError(
         f"the card {path} lacks the lines `{BEGIN}` and `{END}`, each once, which say what of a README is evalcard's. "
         "Put them into the template, give `evalcard card` again, then publish."
     )
 
 
-def _write(folder: RunFolder, run: RunRecord) -> None:
+def _write(folder: RunFolder, run: RunRecord, comparison: Comparison) -> None:
     from evalcard.card.render import write_cards
-    from evalcard.results.agreement import read_agreeing
 
-    write_cards(folder, run, read_agreeing(folder, run))
+    write_cards(folder, run, comparison)
 
 
 def _check_card(text: str, files: Mapping[str, bytes], path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from evalcard.card.blocks import text_lines
 from evalcard.card.hub.edits import Loader
 from evalcard.card.hub.frontmatter import Card, line_break, parted, set_keys
 from evalcard.card.section import BEGIN, END, OWN_KEYS, marked_lines, section_of
@@ -47,6 +48,7 @@ def _with_section(card: Card, ours: str) -> str:
     section = section.replace("\n", end)
     begins, ends = marked_lines(card.body)
     if not begins and not ends:
+        _check_open(card)
         return _behind(card, section, end)
     _check_marks(begins, ends, card.text.count("\n") - card.body.count("\n"))
     lines = card.body.split("\n")
@@ -60,6 +62,17 @@ def _behind(card: Card, text: str, end: str) -> str:
     before = card.text
     gap = "" if before.endswith(end * 2) else end if before.endswith("\n") else end * 2
     return f"{card.body}{gap}{text}{end}"
+
+
+def _check_open(card: Card) -> None:
+    """What is put behind an open block of code, or an open comment, would be part of it."""
+    _, line = text_lines(card.body)
+    if line is not None:
+        number = line + card.text.count("\n") - card.body.count("\n")
+        raise UserError(
+            f"line {number} of the README on the Hub begins a block of code or a comment that nothing ends, so that "
+            "evalcard's section behind it would not be seen. End it there, then publish again."
+        )
 
 
 def _check_marks(begins: list[int], ends: list[int], lines_before: int) -> None:

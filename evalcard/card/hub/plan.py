@@ -93,6 +93,12 @@ def _check_merged(readme: bytes) -> None:
             f"the README on the Hub is no UTF-8 (byte {error.start}, line {line}, as it would be), and its client "
             "sends nothing else. Save it there as UTF-8, then publish again."
         ) from None
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise UserError(
+            f"line {line} of the README on the Hub, as it would be, holds a null byte, and the Hub takes no text with "
+            "one. Remove it there, then publish again."
+        )
     last = text[: len(text) - len(parted(text).body)].count("\n")
     found = [one for one in check_card(text) if one.level == "error" and one.line is not None and one.line <= last]
     if found:

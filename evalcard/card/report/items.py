@@ -21,7 +21,7 @@ from evalcard.results.stored import StoredModel
 _SNIPPET = 90
 """Characters of a question in the list."""
 _OUTCOMES: dict[Outcome, str] = {"correct": "c", "wrong": "w", "no_answer": "n", "truncated": "t", "error": "e"}
-_FINISHES: dict[Finish, str] = {"stop": "s", "stop_string": "x", "length": "l", "error": "e"}
+_FINISHES: dict[Finish, str] = {"stop": "s", "stop_string": "x", "length": "l", "error": "e", "not_told": "u"}
 _CHANGES: dict[Direction, str] = {"lost": "l", "gained": "g"}
 _NONE = "-"
 

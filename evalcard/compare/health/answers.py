@@ -34,6 +34,7 @@ def about_answers(run: RunRecord, model: ModelRecord, given: Mapping[str, Answer
         if answers:
             yield from _failed(answers, faults, put)
             yield from _cut(answers, put)
+            yield from _untold(answers, put)
             yield from _unread(answers, stops, put)
             yield from _broken(answers, put)
 
@@ -71,6 +72,14 @@ def _cut(answers: Sequence[Answered], put: Put) -> Iterator[Finding]:
         yield put(severity, f"{share(len(cut), n)} of answers hit the token limit, {missed} not right.", _LIMIT)
 
 
+def _untold(answers: Sequence[Answered], put: Put) -> Iterator[Finding]:
+    """That nothing was found is not said of a check that could not be made."""
+    untold = sum(answer.finish == "not_told" for answer in answers)
+    if untold:
+        text = f"How {share(untold, len(answers))} of answers ended is not told: whether the token limit cut any could "
+        yield put("note", f"{text}not be checked.", _UNTOLD)
+
+
 def _unread(answers: Sequence[Answered], stops: Sequence[str], put: Put) -> Iterator[Finding]:
     n = len(answers)
     unread = [answer for answer in answers if answer.outcome == "no_answer"]
@@ -100,6 +109,7 @@ _OVERFLOW = (
     "Values overflow there. Evaluate with --dtype float32, or bfloat16; if that fails too, the weights are broken."
 )
 _LIMIT = "Raise the limit with --max-new-tokens; a cut answer says little about the model."
+_UNTOLD = "Answers that were cut count as wrong or without an answer. `evalcard run` stores how each one ended."
 _UNREAD = "Read some of these replies; a missing chat template or a wrong stop string is the usual cause."
 _STOPPED = "Look at its 'until' strings with `evalcard tasks NAME --check`: one that occurs in reasoning cuts it short."
 _EMPTY = "The model stopped at once: look at the prompt's end, the chat template and the stop strings."

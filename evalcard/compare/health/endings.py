@@ -22,6 +22,9 @@ class Ending:
     name: str
     has: Callable[[Answered], bool]
     advice: str
+    needs_ends: bool = True
+    """Whether it must be known of both answers, or of neither, how they ended: else the two are counted by other rules.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ ENDINGS = (
         "Empty answers",
         lambda answer: answer.is_empty,
         "One of the two models stops before it says anything; look at its chat template and stop tokens.",
+        needs_ends=False,
     ),
     Ending(
         "Answers that end in a loop",
@@ -98,12 +102,18 @@ def _test(ending: Ending, items: Sequence[Sequence[tuple[Answered, Answered]]]) 
 
     An item answered several times is one toss of the coin: its share of such answers went up or down.
     """
+    if ending.needs_ends:
+        items = [[pair for pair in item if _told(pair[0]) == _told(pair[1])] for item in items]
     counts = [(sum(ending.has(a) for a, _ in item), sum(ending.has(b) for _, b in item)) for item in items]
     fell, rose = sum(b < a for a, b in counts), sum(b > a for a, b in counts)
     if not fell + rose:
         return None
     before, after = sum(a for a, _ in counts), sum(b for _, b in counts)
     return _Test(sum(map(len, items)), before, after, mcnemar_p(fell, rose))
+
+
+def _told(answer: Answered) -> bool:
+    return answer.finish != "not_told"
 
 
 def _changed(ending: Ending, test: _Test) -> str:

@@ -46,7 +46,7 @@ class Answer:
     scores: list[ItemScore]
     text: str | None = None
     choices: list[ScoredChoice] | None = None
-    finish: Finish = "stop"
+    finish: Finish = "not_told"
     fault: str | None = None
     output_tokens: int = 0
     prompt_tokens: int = 0

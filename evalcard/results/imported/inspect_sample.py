@@ -15,6 +15,8 @@ _NO_ANSWER = {"invalid_response_format", "refusal", "no_response"}
 """Reasons of a score with which a scorer says that the model gave no answer."""
 _CUT = {"max_tokens", "length", "model_length"}
 _CUT_LIMITS = {"token", "context"}
+_UNKNOWN = {None, "unknown"}
+"""Reasons for an end that say nothing of it."""
 _ATTACHMENT = "attachment://"
 
 
@@ -168,7 +170,10 @@ def _finish(sample: Mapping[str, Any], output: Mapping[str, Any]) -> Finish:
     choices, limit = output.get("choices"), sample.get("limit")
     first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     is_limited = isinstance(limit, dict) and limit.get("type") in _CUT_LIMITS
-    return "length" if is_limited or first.get("stop_reason") in _CUT else "stop"
+    reason = first.get("stop_reason")
+    if is_limited or reason in _CUT:
+        return "length"
+    return "not_told" if reason in _UNKNOWN else "stop"
 
 
 def _completion(output: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from evalcard.results.imported.answers import (
 from evalcard.results.imported.directions import known_direction, unknown_direction
 from evalcard.results.imported.files import damaged
 from evalcard.results.imported.inspect_sample import Reading, as_answer, read_sample
-from evalcard.results.records import TaskRecord
+from evalcard.results.records import DEFAULT_CATEGORY, TaskRecord
 from evalcard.results.stored import LeftOut
 
 _MEANS = ("accuracy", "mean")
@@ -99,7 +99,7 @@ def _record(
         version=str(spec.get("task_version", 0)),
         metric=metric,
         filter=scorer,
-        category="general",
+        category=DEFAULT_CATEGORY,
         chance=_chance(readings),
         higher_is_better=higher_is_better,
         num_fewshot=shots if type(shots) is int and shots >= 0 else 0,

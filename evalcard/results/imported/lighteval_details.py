@@ -122,7 +122,7 @@ def answer_of(told: Told, record: TaskRecord, item_id: ItemId, one: Detail, mean
         ],  # fmt: skip
         text=None if scored is not None else as_text(texts[0]) if texts else "",
         choices=scored,
-        finish="error" if failed else _finish(told, tokens),
+        finish="error" if failed else _finish(told, tokens) if scored is None else "stop",
         fault="a log-probability is not finite" if failed else None,
         output_tokens=len(tokens[0]) if tokens else 0,
         prompt_tokens=len(response.get("input_tokens") or ()),
@@ -144,10 +144,13 @@ def _scored(choices: Sequence[str], response: Mapping[str, Any]) -> list[ScoredC
 
 
 def _finish(told: Told, tokens: Sequence[Sequence[int]]) -> Finish:
-    """lighteval stores no reason for an end; an answer as long as it could be was cut."""
+    """lighteval stores no reason for an end; an answer as long as it could be was cut. Without a limit, or without the
+    tokens, nothing is known."""
     limits = [as_number(told.generation.get("max_new_tokens")), as_number(told.config.get("generation_size"))]
     limit = next((one for one in limits if one), None)
-    return "length" if limit is not None and tokens and len(tokens[0]) >= limit else "stop"
+    if limit is None or not tokens:
+        return "not_told"
+    return "length" if len(tokens[0]) >= limit else "stop"
 
 
 def _extracted(one: Detail, texts: Sequence[Any], scored: Sequence[ScoredChoice] | None) -> str | None:

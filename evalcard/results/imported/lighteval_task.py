@@ -17,7 +17,7 @@ from evalcard.results.imported.answers import (
 from evalcard.results.imported.directions import unknown_direction
 from evalcard.results.imported.files import damaged
 from evalcard.results.imported.lighteval_details import FILTER, Detail, Told, answer_of, read_details
-from evalcard.results.records import ItemId, TaskRecord
+from evalcard.results.records import DEFAULT_CATEGORY, ItemId, TaskRecord
 from evalcard.results.stored import LeftOut
 
 
@@ -75,7 +75,7 @@ def _record(
         version=str(config.get("version", told.header.get("versions", {}).get(told.key, "unknown"))),
         metric=metric,
         filter=FILTER,
-        category="general",
+        category=DEFAULT_CATEGORY,
         chance=chance_of([len(one.doc.get("choices") or ()) for one in scored]) if len(scored) == selected else 0.0,
         higher_is_better=higher_is_better,
         num_fewshot=_shots(told),

@@ -30,7 +30,8 @@ def answer_of(told: Told, record: TaskRecord, item: Item, means: Mapping[Measure
         ],  # fmt: skip
         text=_first_text(item) if is_written else None,
         choices=choices,
-        finish="error" if failed else "stop",
+        # lm-eval stores no reason for an end, and no count of tokens that could be held against a limit.
+        finish="error" if failed else "not_told" if is_written else "stop",
         fault="a log-probability is not finite" if failed else None,
     )
 

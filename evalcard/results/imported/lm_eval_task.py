@@ -19,7 +19,7 @@ from evalcard.results.imported.files import damaged
 from evalcard.results.imported.lm_eval_answers import answer_of
 from evalcard.results.imported.lm_eval_items import Item, Told, choices_of, item_id, read_items
 from evalcard.results.imported.lm_eval_rows import Measure, measures_in
-from evalcard.results.records import TaskRecord
+from evalcard.results.records import DEFAULT_CATEGORY, TaskRecord
 from evalcard.results.stored import LeftOut
 
 _NOT_ON_HUB = ("json", "csv", "parquet", "text", "arrow", "pandas", "evalcard/")
@@ -117,7 +117,7 @@ def _record(told: Told, primary: Measure, items: Sequence[Item], higher_is_bette
         version=str(told.about("versions", "unknown")),
         metric=primary[0],
         filter=primary[1],
-        category=str(told.stated.get("category") or "general"),
+        category=str(told.stated.get("category") or DEFAULT_CATEGORY),
         chance=chance_of(choices) if stated is None else stated,
         higher_is_better=higher_is_better,
         num_fewshot=count_of(told.about("n-shot", 0), "n-shot"),

@@ -117,14 +117,17 @@ def _stored(slug: str, logs: Sequence[Log], reader: _Reader, strays: Mapping[str
         created=max((log.created for log in used if log.created), default=None),
         is_complete=all(log.is_complete for log in used),
         left_out=whole.left_out,
-        source=_source(used),
+        source=_source(used, whole),
     )
 
 
-def _source(used: Sequence[Log]) -> SourceRecord:
+def _source(used: Sequence[Log], whole: Part) -> SourceRecord:
     created = max((log.created for log in used if log.created), default=None)
     names = list(dict.fromkeys(log.path.name for log in used))
-    return SourceRecord(program=used[0].writer, files=names, created=created, prompts="text")
+    tells_endings = all(one.finish != "not_told" for samples in whole.samples.values() for one in samples)
+    return SourceRecord(
+        program=used[0].writer, files=names, created=created, prompts="text", tells_endings=tells_endings
+    )
 
 
 def _joined(parts: Sequence[Part]) -> Part:

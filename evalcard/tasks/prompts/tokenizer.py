@@ -175,6 +175,12 @@ def tokenizer_source(spec: RunSpec, model: ModelSpec) -> tuple[str, str | None]:
 def _stop_ids(eos: int | None, configured: int | list[int] | None) -> tuple[int, ...]:
     """Union of the tokenizer's and the generation config's: chat models end turns with another id than texts."""
     more = configured if isinstance(configured, list) else [configured]
+    wrong = [one for one in more if one is not None and (isinstance(one, bool) or not isinstance(one, int))]
+    if wrong:
+        raise UserError(
+            f"eos_token_id in generation_config.json (or config.json) is {configured!r}; it must be a token's number, "
+            "or a list of them. Correct it."
+        )
     return tuple(sorted({one for one in (eos, *more) if one is not None}))
 
 

@@ -7,6 +7,7 @@ import torch
 
 from evalcard_engine.attention import torch_ref
 from evalcard_engine.attention.hook import ATTENTION_NAME, STEP_ARGUMENT, packed_attention, prepare_step, register
+from evalcard_engine.attention.rules import LayerRule
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.cache.pool import KVPool, KVShape
@@ -14,10 +15,10 @@ from evalcard_engine.cache.pool import KVPool, KVShape
 LAYER = SimpleNamespace(layer_idx=1)
 
 
-def step(pool: KVPool, windows=(None,)):
+def step(pool: KVPool, window=None):
     place = torch.arange(5)
     batch = Batch(place, place, place + 8, place[:0], (Span(0, 5, 0, (1,)),), 8)
-    return batch, prepare_step(batch, pool, 4, 2, windows)
+    return batch, prepare_step(batch, pool, 4, 2, (LayerRule(), LayerRule(window)))
 
 
 def tensors() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -30,7 +31,7 @@ def tensors() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("window", [None, 2])
 def test_stores_and_attends(window: int | None) -> None:
     pool = KVPool([KVShape(2, 16, 12)] * 2, 3, 8, torch.float32, "cpu")
-    batch, made = step(pool, (None, window))
+    batch, made = step(pool, window)
     query, key, value = tensors()
     out, weights = packed_attention(
         LAYER, query, key, value, None, scaling=0.2, sliding_window=window, **{STEP_ARGUMENT: made}

@@ -14,6 +14,7 @@ if os.environ.get("TRITON_INTERPRET") != "1":
 
 from evalcard_engine.attention import torch_ref, triton
 from evalcard_engine.attention.hook import Step, attend, prepare_step
+from evalcard_engine.attention.rules import LayerRule
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.cache.pool import KVPool, KVShape
@@ -161,10 +162,10 @@ def test_all_backends_under_one_signature(window: int | None, softcap: float | N
     spans, num_pages = lay_out(MIXED, 16)
     pool, query = make_pool(shape, num_pages, 16, torch.float32), queries(spans, shape, torch.float32)
     batch = make_batch(spans, 16)
-    steps = [prepare_step(batch, pool, 6, 2, {window}, kernels=kernels) for kernels in (False, True)]
+    steps = [prepare_step(batch, pool, 6, 2, (LayerRule(window),), kernels=kernels) for kernels in (False, True)]
     steps.append(plain_step(steps[0]))
     sinks = torch.linspace(-3.0, 5.0, 6) if has_sinks else None
-    found = [attend(query, step, 0, SCALE, window, softcap, sinks) for step in steps]
+    found = [attend(query, step, 0, SCALE, softcap, sinks) for step in steps]
     for one in found[:2]:
         torch.testing.assert_close(one, found[2], rtol=1e-5, atol=2e-6)
     assert not torch.equal(found[0], found[1])

@@ -130,3 +130,19 @@ def test_random_use_reads_back_every_token_and_ends_with_every_page_free(kind, p
     assert (idle > 0) == (kind is PrefixTree)
     assert writer.cache.evict(1000) == idle
     assert writer.allocator.num_free == writer.allocator.num_pages
+
+
+def test_what_is_encoded_for_long_sequences_is_never_found_by_short_ones(writer):
+    tokens = tuple(range(10))
+    pages, _ = writer.compute(tokens)
+    writer.cache.publish(tokens, pages, True)
+    assert writer.cache.match(tokens, 10).length == 0
+    assert writer.cache.match(tokens, 10, True).length == (10 if writer.cache.shares else 0)
+    others, _ = writer.compute(tokens)
+    writer.cache.publish(tokens, others)
+    assert not set(pages) & set(others)
+    writer.release(pages)
+    writer.release(others)
+    assert writer.cache.evict(writer.allocator.num_pages) == (6 if writer.cache.shares else 0)
+    writer.cache.clear()
+    assert writer.allocator.num_free == writer.allocator.num_pages

@@ -72,6 +72,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "format": ({**config(), "format": "lut-b"}, "format 'lut-b' is not read"),
     "marlin": ({**config(), "format": "marlin-24"}, "format 'marlin-24' is not read"),
     "group's format": (config(format="mxfp6-pack-quantized"), "config_groups.group_0.format 'mxfp6-pack-quantized'"),
+    "sparsity in a word": (
+        {**config(), "sparsity_config": "sparse-24-bitmask"},
+        "sparsity_config is 'sparse-24-bitmask'",
+    ),
     "sparsity": ({**config(), "sparsity_config": {"format": "sparse-bitmask"}}, "sparsity_config.format is"),
     "structure": (
         {**config(), "sparsity_config": {"format": "sparse-24-bitmask", "sparsity_structure": "8:16"}},

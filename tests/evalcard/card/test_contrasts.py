@@ -71,6 +71,11 @@ def test_a_recovery_of_99_percent_does_not_hide_three_times_the_errors(compare):
     assert [(row.task, row.growth) for row in view.errors] == [("arc", "0.50 % → 1.50 % (×3.00)")]
 
 
+def test_errors_where_there_were_none_have_no_factor(compare):
+    (line,) = lines_of(compare(200, 200, 6)).values()
+    assert line.errors == "0.00 % → 3.00 %"
+
+
 @pytest.mark.parametrize(
     ("n", "right", "lost", "is_said"),
     [

@@ -72,7 +72,8 @@ def test_every_block_stands_alone(make_case):
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("one\ntwo {{ card.colour }}\n", r"mine\.j2, line 2: .*colour"),
+        ("one\ntwo {{ card.colour }}\n", r"mine\.j2, line 2: a CardView has no 'colour'; it has baseline, model, "),
+        ("{{ card.headline }}", r"a CardView has no 'headline' \(did you mean headlines"),
         ("{{ nobody }}", r"mine\.j2, line 1: 'nobody' is undefined"),
         (
             '{% extends "card.md.j2" %}\n{% block title %}\n\n{{ card.model.size }}{% endblock %}',
@@ -82,6 +83,10 @@ def test_every_block_stands_alone(make_case):
         ("{{ 1 / 0 }}", r"mine\.j2, line 1: ZeroDivisionError"),
         ("{{ card | nofilter }}", r"mine\.j2, line 1: .*nofilter"),
         ('{% include "not-there.j2" %}', r"mine\.j2, line 1: .*not-there\.j2"),
+        (
+            '{% extends "card.md.j2" %}\n{% block hedline %}hi{% endblock %}',
+            r"mine\.j2, line 2: card\.md\.j2 has no block 'hedline' \(did you mean headline\?\); it has accuracy, ",
+        ),
         ("\n{{ ''.__class__.__mro__ }}", r"mine\.j2, line 2: .*unsafe"),
         (
             "<!-- evalcard:begin -->",

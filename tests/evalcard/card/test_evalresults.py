@@ -9,7 +9,7 @@ from evalcard.card.check.check import check_card
 from evalcard.card.check.lists import benchmarks
 from evalcard.card.evalresults import _TASKS, eval_results
 from evalcard.card.render import write_cards
-from evalcard.results.records import RowRecord
+from evalcard.results.records import RowRecord, SourceRecord
 from evalcard.results.store import RunFolder
 
 SLUG = "toy-1b-w8a8"
@@ -49,6 +49,17 @@ def test_a_registered_benchmark(gsm_case):
     assert entry["notes"] == (
         "5-shot; exact_match, strict-match; scored; 200 items; task file of evalcard, version 1.0; evalcard 0.1.0"
     )
+
+
+def test_another_program_that_measured_it_is_named(gsm_case):
+    run, comparison = gsm_case()
+    told = '{"backend": "hf", "lm_eval": "0.4.13", "dtype": "bfloat16"}'
+    models = [model.model_copy(update={"numerics": told}) for model in run.models]
+    sources = {model.slug: SourceRecord(program="lm_eval 0.4.13") for model in models}
+    run = run.model_copy(update={"models": models, "sources": sources})
+    ((entry,),) = (yaml.safe_load(text) for text in eval_results(run, comparison, SLUG).values())
+    assert entry["notes"].endswith("version 1.0; lm_eval 0.4.13; backend hf; dtype bfloat16")
+    assert "evalcard 0" not in entry["notes"]
 
 
 def test_repeats_and_chat_template_are_in_the_notes(gsm_case):

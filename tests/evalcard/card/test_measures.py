@@ -3,6 +3,7 @@
 import pytest
 
 from evalcard.card.measures import measures_view, shown_ks
+from evalcard.results.records import SourceRecord
 
 COLUMNS = ((None, "baseline"), ("toy-1b-w8a8", "compressed"))
 
@@ -56,3 +57,17 @@ def test_a_run_of_an_older_evalcard_has_none_of_it(make_case):
     ]  # fmt: skip
     shown = measures_view(run, comparison.model_copy(update={"tasks": rows}), COLUMNS)
     assert shown.outcomes == shown.passes == shown.others == ()
+
+
+def test_endings_that_are_not_told_are_a_dash(reasoning_case):
+    run, comparison = reasoning_case
+    rows = [one.model_copy(update={"baseline": one.baseline.model_copy(
+        update={"outcomes": one.baseline.outcomes | {"truncated": 0}})}) for one in comparison.tasks]  # fmt: skip
+    silent = SourceRecord(program="lm_eval 0.4.13", prompts="text", tells_endings=False)
+    run = run.model_copy(update={"sources": {run.models[0].slug: silent}})
+    lines = measures_view(run, comparison.model_copy(update={"tasks": rows}), COLUMNS).outcomes
+    assert [(line.counts[3], line.is_told) for line in lines if line.who == "baseline"] == [("–", False)] * 2
+    assert all(line.is_told and line.counts[3] != "–" for line in lines if line.who == "compressed")
+    scored = [task.model_copy(update={"decoding": "scored"}) for task in run.tasks]
+    lines = measures_view(run.model_copy(update={"tasks": scored}), comparison, COLUMNS).outcomes
+    assert all(line.is_told for line in lines), "nothing can cut a choice that is scored"

@@ -7,8 +7,9 @@ import warnings
 import pytest
 import yaml
 
-from evalcard.card.metadata import front_matter, metadata
+from evalcard.card.metadata import front_matter, metadata, stored_scheme
 from evalcard.card.view import card_view
+from evalcard.results.records import SourceRecord
 
 
 @pytest.fixture
@@ -100,3 +101,24 @@ def test_words_that_yaml_would_turn_are_quoted(sound_case):
     loaded = yaml.safe_load(front_matter(run, comparison, card_view(run, comparison, "toy-1b-w8a8")))
     dataset = loaded["model-index"][0]["results"][0]["dataset"]
     assert (dataset["config"], dataset["split"]) == ("no", "1e3")
+
+
+@pytest.mark.parametrize(
+    ("title", "scheme"),
+    [
+        ("compressed-tensors: w8a8 (int8, per channel)", "w8a8"),
+        ("compressed-tensors: w4a16 (int4, groups of 128) in 90, w8a8 (int8) in 30 layers", None),
+        ("gguf: Q4_1 (int4, groups of 32, asymmetric)", None),
+        (None, None),
+    ],
+)
+def test_a_checkpoint_is_tagged_by_its_one_scheme(title: str | None, scheme: str | None):
+    assert stored_scheme(title) == scheme
+
+
+def test_what_a_model_of_another_program_is_opened_with_is_not_known(make_case):
+    run, comparison = make_case(1)
+    run = run.model_copy(update={"sources": {model.slug: SourceRecord(program="lm_eval") for model in run.models}})
+    view = card_view(run, comparison, run.models[1].slug)
+    assert view.is_unread and not (view.usage.with_vllm or view.usage.with_transformers)
+    assert "library_name" not in metadata(run, comparison, view)

@@ -1,5 +1,6 @@
 """What a user adds to a run's cards: checked before it is kept, kept with the run, taken by every later rendering."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,17 @@ def test_binary_notes(tmp_path):
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="not text in UTF-8"):
         stored(tmp_path, notes=file)
+
+
+@pytest.mark.parametrize("flag", ["template", "notes"])
+def test_what_is_no_file_is_not_read(tmp_path, flag):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(UserError, match=f"--{flag}: .* is no file"):
+            stored(tmp_path, **{flag: path})
+
+
+def test_an_empty_template_is_none(tmp_path):
+    (tmp_path / "empty.j2").write_text(" \n")
+    with pytest.raises(UserError, match="empty, and so would the card be"):
+        stored(tmp_path, template=tmp_path / "empty.j2")

@@ -179,7 +179,7 @@ RECIPE = "made_by: evalcard quantize\nmethod: rtn\nscheme: w8a8\nmodel: acme/toy
 def test_a_recipe_of_ours_is_a_command(make_case):
     case = checkpoint(make_case(), recipe=RECIPE)
     made = creation_of(case[0], case[0].models[1])
-    assert made.command == "evalcard quantize acme/toy-1b@0123abc --scheme w8a8 --out toy-1b-w8a8"
+    assert made.command == "evalcard quantize acme/toy-1b@0123abc --scheme w8a8 --out toy-w8a8"
     text = section(case, "creation")
     assert RECIPE in text and '"quant_method": "compressed-tensors"' in text
 

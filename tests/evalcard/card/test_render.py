@@ -279,7 +279,7 @@ def test_a_run_without_an_end_says_so(make_case, tmp_path):
     paths, text = written(tmp_path, make_case(rows=run.rows[:3], resolved=resolved, finished=None))
     assert (
         "**This run did not come to its end.** All answers are there of `toy-1b` and `toy-1b w8a8`; "
-        "they are missing of `toy-gptq`." in text
+        "answers are missing of `toy-gptq`." in text
     )
     assert "model-index" not in text and "/home/me" not in text and "## Accuracy" in text
 

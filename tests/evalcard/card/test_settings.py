@@ -97,3 +97,15 @@ def test_flags_that_measure_nothing_are_not_part_of_the_command(make_case):
     command = ["evalcard", "run", "--limit", "40", "-q", "--json", "--seed", "7", "--quiet"]
     run, _ = make_case(command=command)
     assert settings_of(run, run.models).command == "evalcard run \\\n    --limit 40 \\\n    --seed 7"
+
+
+def test_numerics_of_several_models_are_told_apart(make_case):
+    run, _ = make_case(2)
+    given = [*run.models, run.models[2].model_copy(update={"slug": "third", "scheme": None})]
+    numerics = ["fp32", "int8", "int8", "fp8"]
+    models = [one.model_copy(update={"numerics": told}) for one, told in zip(given, numerics, strict=True)]
+    (baseline, ours), *others = settings_of(run, models).numerics
+    assert (baseline, ours) == ("baseline", "fp32") and [told for _, told in others] == ["int8", "fp8"]
+    assert len({who for who, _ in others}) == 2 and " and " in others[0][0]
+    pair = settings_of(run, models[:2]).numerics
+    assert [who for who, _ in pair] == ["baseline", "compressed"]

@@ -16,7 +16,9 @@ def test_a_program_is_told_with_what_it_states(make_case: Any):
     unknown = {"numerics": told, "weights_digest": None, "tokenizer_digest": "", "weight_bytes": None}
     models = [run.models[0].model_copy(update=unknown), run.models[1]]
     sources = {
-        "toy-1b": SourceRecord(program="lm_eval 0.4.13", files=["/home/someone/results/a.json"], prompts="text"),
+        "toy-1b": SourceRecord(
+            program="lm_eval 0.4.13", files=["/home/someone/results/a.json"], prompts="text", tells_endings=False
+        ),  # fmt: skip
         "toy-1b-w8a8": SourceRecord(program="evalcard 0.1.0", run="arc-1", created="2026-05-01T10:00:00+00:00"),
     }
     view = sources_view(run.model_copy(update={"models": models, "sources": sources}))
@@ -24,6 +26,6 @@ def test_a_program_is_told_with_what_it_states(make_case: Any):
     baseline, compressed = view.models
     assert (baseline.who, baseline.program, baseline.files) == ("baseline", "lm_eval 0.4.13", ("a.json",))
     assert dict(baseline.facts) == {"backend": "hf", "cache": "hub"}
-    assert baseline.unknown == ("tokenizer", "weights", "size") and compressed.unknown == ()
+    assert baseline.unknown == ("tokenizer", "weights", "size", "how answers ended") and compressed.unknown == ()
     assert (compressed.run, compressed.created) == ("arc-1", "2026-05-01")
     assert compressed.facts[0][0] == "numerics"

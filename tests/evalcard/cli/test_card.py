@@ -1,6 +1,7 @@
 """The flags of ``evalcard card``: what is rendered, kept and refused, and the exit codes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,34 @@ def test_check_of_a_run_and_of_a_card(run: Path, capsys: pytest.CaptureFixture[s
     assert invoke(["card", str(card), "--check"]) == 1
     assert "license" in capsys.readouterr().out and card.read_text(encoding="utf-8") == broken
     assert invoke(["card", str(card), "--check", "--license", "mit"]) == 2
+
+
+def test_check_looks_at_what_is_on_disk_and_writes_nothing(run: Path, capsys: pytest.CaptureFixture[str]):
+    pages = [run / "README.md", run / "models" / "evalcard-demo-w4a16" / "README.md"]
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text.replace("license: apache-2.0", "license: apache"), encoding="utf-8")
+    before = [(page.read_bytes(), page.stat().st_mtime_ns) for page in pages]
+    assert invoke(["card", str(run), "--check"]) == 1
+    *found, last = capsys.readouterr().out.splitlines()
+    assert all(": error: " in line or ": warning: " in line for line in found) and last.startswith("2 errors")
+    assert [(page.read_bytes(), page.stat().st_mtime_ns) for page in pages] == before
+
+
+def test_check_with_other_flags_renders_first_and_says_so(run: Path, capsys: pytest.CaptureFixture[str]):
+    card = run / "README.md"
+    card.write_text(card.read_text(encoding="utf-8").replace("# ", "## "), encoding="utf-8")
+    assert invoke(["card", str(run), "--check", "--license", "mit"]) == 0
+    *found, last = capsys.readouterr().out.splitlines()
+    assert all(": warning: " in line for line in found)
+    assert re.match(r"\d+ files of the run's cards were rendered anew, then checked: no errors", last)
+    assert front(run)["license"] == "mit" and "\n### " not in card.read_text(encoding="utf-8").split("## Accuracy")[0]
+
+
+def test_check_of_a_url_is_refused(capsys: pytest.CaptureFixture[str]):
+    for flags in ([], ["--license", "mit"]):
+        assert invoke(["card", "https://hub.example/acme/toy", "--check", *flags]) == 2
+        assert "is a URL, and a check asks no network. Give a file" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_run_that_did_not_end(run: Path):

@@ -212,3 +212,54 @@ def test_a_newer_incomplete_run_is_warned_of(
         "Warning: a newer run newer-0a1b is incomplete and was not compared; give its command again or name it.\n"
     )
     assert compare(folder.name)[2] == ""
+
+
+def silent(path: Path, slug: str, task: str) -> None:
+    """As if the model's answers were another program's that does not tell how they ended."""
+    from evalcard.results.records import SourceRecord
+    from evalcard.results.store import RunFolder
+
+    folder = RunFolder(path)
+    run = folder.read_run()
+    samples = folder.journal(slug, task).read().values()
+    untold = [one.model_copy(update={"finish": "not_told", "output_tokens": 0}) for one in samples]
+    folder.write_samples(slug, task, untold)
+    source = SourceRecord(program="lm_eval 0.4.13", files=["results_2026.json"], tells_endings=False)
+    folder.write_run(run.model_copy(update={"sources": run.sources | {slug: source}}))
+
+
+def test_endings_that_are_not_told_are_not_made_up(stored_run: Any, compare: Callable[..., Any], tmp_path: Path):
+    scores = [1] * 30 + [0] * 10, [0] * 5 + [1] * 25 + [0] * 10
+    stored_run("before", slugs=("tiny",)).add("sums", scores[0]).write()
+    cut = stored_run("after", slugs=("tiny",)).add("sums", scores[1])
+    for one in cut.answers["tiny", "sums"][30:]:
+        one |= {"finish": "length", "outcome": "truncated"}
+    cut.write()
+    silent(tmp_path / "results" / "before", "tiny", "sums")
+    code, printed, _ = compare("before", "after", "--flips", "1")
+    joined = " ".join(printed.split())
+    assert code == 0 and "How 100.0 % (40 of 40) of answers ended is not told" in joined
+    assert "how it ended is not told" in joined and "Truncated answers rose" not in joined
+    code, printed, _ = compare("before", "after", "--flips", "1", "--json")
+    (flip,) = json.loads(printed)["flips"]
+    assert (flip["baseline"]["finish"], flip["baseline"]["output_tokens"]) == (None, None)
+    assert flip["compressed"]["finish"] is not None
+
+
+def test_a_run_without_verdicts_is_refused_with_4(stored_run: Any, compare: Callable[..., Any]):
+    path = stored_run("empty").add("sums", [1, 1, 0], [1, 0, 0]).write()
+    for file in (path / "verdicts").rglob("*.jsonl"):
+        file.unlink()
+    code, printed, error = compare("empty")
+    assert (code, printed) == (4, "") and "nothing of empty can be compared" in " ".join(error.split())
+
+
+def test_the_baseline_of_another_program_is_named(stored_run: Any):
+    from dataclasses import replace
+
+    from evalcard.cli.compared import _introduced
+    from evalcard.stored import load_stored
+
+    path = stored_run("before", slugs=("tiny",)).add("sums", [1, 0]).write()
+    model = replace(load_stored(path.parent, "before"), origin="lm_eval 0.4.13: results_2026.json (2026-05-01)")
+    assert _introduced(model) == "tiny: lm_eval 0.4.13: results_2026.json (2026-05-01)"

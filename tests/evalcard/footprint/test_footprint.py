@@ -162,3 +162,18 @@ def test_any_config_is_counted_or_refused(option: str, data: st.DataObject):
         return
     assert isinstance(found, Footprint) and found.num_parameters > 0
     assert 0 < found.cache.num_bytes(1) <= found.cache.num_bytes(100)
+
+
+def test_sizes_that_the_config_leaves_out_are_told(published: dict[str, dict[str, Any]]):
+    config = next(dict(one) for one in published.values() if one["model_type"] == "llama")
+    assert not footprint_of(config).assumed
+    del config["intermediate_size"], config["vocab_size"]
+    assert footprint_of(config).assumed == {"vocab_size": 32000, "intermediate_size": 11008}
+
+
+@pytest.mark.parametrize("value", [-1, "8", 0, 1, float("nan")])
+@pytest.mark.parametrize("name", ["attention_bias", "mlp_bias", "tie_word_embeddings"])
+def test_a_flag_that_is_none_is_refused(published: dict[str, dict[str, Any]], name: str, value: Any):
+    config = next(dict(one) for one in published.values() if one["model_type"] == "llama")
+    with pytest.raises(UserError, match=f"{name} = .*it must be true or false"):
+        footprint_of({**config, name: value})

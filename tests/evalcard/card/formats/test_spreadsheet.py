@@ -31,7 +31,9 @@ def test_one_line_a_row_and_model_unrounded(make_case: Any):
             else:
                 assert float(line["recovery"]) == one.recovery.value / 100
                 assert float(line["recovery_low"]) == pytest.approx(one.recovery.low / 100, rel=1e-15)
+        assert {(line["items"], line["stopped_early"]) for line in told} == {(str(row.n), "false")}
     assert {line["scope"] for line in lines} == {"task", "average", "overall"}
+    assert {line["items"] for line in lines if line["scope"] != "task"} == {""}
     assert {line["filter"] for line in lines if line["row"] == "sums"} == {"strict-match"}
 
 
@@ -39,6 +41,7 @@ def test_an_upper_end_that_there_is_none_of_is_empty(sequential_case: Any):
     lines = read(format_run(*sequential_case, "csv"))
     (sums,) = [line for line in lines if line["row"] == "sums"]
     assert (sums["recovery_low"], sums["recovery_high"]) == ("0.715", "")
+    assert sums["stopped_early"] == "true" and int(sums["items"]) < int(sums["items_total"])
 
 
 def test_a_run_without_a_compressed_model_has_the_baselines_lines(make_case: Any):

@@ -63,3 +63,16 @@ def test_hostile_names_stay_in_their_cells(hostile: Any):
     assert "<script" not in page and "<code>" not in page and "{{7*7}}" in page
     assert page.count("<tr>") == text.count("\n|") - text.count("\n|--")
     assert "$" not in text, "two of them are a formula on the Hub"
+
+
+def test_a_gate_that_failed_names_the_limit_and_the_row(make_case: Any):
+    from evalcard.gate.judge import judge, with_verdict
+    from evalcard.gate.spec import Bounds, GateSpec
+
+    run, comparison = make_case()
+    gate = GateSpec(every=Bounds(), tasks={"arc": Bounds(min_recovery=150.0), "facts": Bounds(min_recovery=50.0)})
+    text = format_run(run, with_verdict(comparison, judge(comparison, gate, run)), "table")
+    (told,) = [line for line in text.splitlines() if line.startswith("- arc:")]
+    assert "recovery >= 150 %" in told and "is not met, measured " in told and "- facts:" not in text
+    assert {len(row) for row in map(cells, text.splitlines()) if len(row) > 1} == {8}, "the table is whole"
+    assert MarkdownIt("commonmark").enable("table").render(text).count("<table>") == 1

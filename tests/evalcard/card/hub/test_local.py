@@ -7,6 +7,7 @@ import pytest
 
 from evalcard.card.hub.local import check_repo_id, read_card
 from evalcard.card.section import BEGIN
+from evalcard.compare.comparison import compare_folder
 from evalcard.errors import UserError
 from evalcard.results.store import RunFolder
 
@@ -31,6 +32,7 @@ def folder(stored_run: Any, ours: str, png: Any) -> RunFolder:
     """A finished run of a checkpoint that was compressed elsewhere, with its card."""
     path = stored_run(slugs=("tiny", "tiny-w8a8"), schemes=(None, None)).add("sums", [1, 1, 0], [1, 0, 0]).write()
     made = RunFolder(path)
+    made.write_comparison(compare_folder(made))
     made.write_text("models/tiny-w8a8/README.md", ours)
     made.write_bytes("models/tiny-w8a8/figures/recovery.png", png("0" * 64))
     return made

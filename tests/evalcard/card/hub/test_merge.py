@@ -204,3 +204,39 @@ def test_for_any_readme_with_marks_only_what_is_between_them_changes(ours, befor
 def test_bytes_that_are_no_text_come_back_as_they_were(ours: str):
     there = b"# caf\xe9 \xff\x00\n"
     assert there in merge(there, ours)
+
+
+BOMB = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" if n else "a0: &a0 [x]\n" for n in range(10))
+
+
+@pytest.mark.parametrize("yaml_text", [BOMB, f"tags: [a]\nmodel-index: []\n{BOMB}", "a: &a [*a]\n"])
+def test_aliases_that_stand_for_too_much_are_refused_at_once(ours: str, yaml_text: str):
+    with pytest.raises(UserError, match="once its aliases are written out"):
+        merge(f"---\n{yaml_text}---\nwords\n".encode(), ours)
+
+
+def test_a_few_aliases_do_no_harm(ours: str):
+    there = "---\nx: &x [a, b]\ny: *x\n---\nwords\n"
+    assert b"x: &x [a, b]\ny: *x\n" in merge(there.encode(), ours)
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~", "<pre>"])
+def test_marks_in_code_are_left_alone_and_nothing_is_put_into_an_open_block(ours: str, fence: str):
+    end = "</pre>" if fence == "<pre>" else fence
+    shown = f"words\n\n{fence}\n{BEGIN}\nhow it is done\n{END}\n"
+    merged = merge(f"{shown}{end}\n".encode(), ours)
+    assert f"{shown}{end}\n".encode() in merged and merge(merged, ours) == merged
+    with pytest.raises(UserError, match="line 3 of the README on the Hub begins a block"):
+        merge(shown.encode(), ours)
+
+
+def test_marks_in_a_comment_are_refused_as_half_a_pair(ours: str):
+    with pytest.raises(UserError, match="exactly once, and has line 4"):
+        merge(f"<!--\n{BEGIN}\nold\n{END}\n-->\n".encode(), ours)
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_once_more_makes_no_difference_whatever_lines_end_in(ours: str, end: str):
+    there = end.join(["---", "license: mit", "x: 1", "---", "", "# Theirs", "words", ""])
+    merged = merge(there.encode(), ours)
+    assert merge(merged, ours) == merged

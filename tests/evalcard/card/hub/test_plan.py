@@ -78,3 +78,8 @@ def test_a_change_of_line_breaks_alone_is_said(card: Any):
     there = {"README.md": card.text.replace("Recovery is **99.5**.", "Recovery is **99.5**.\r").encode()}
     plan = make_plan(card, there)
     assert list(diff_lines(plan))[0] == "README.md: only line breaks differ"
+
+
+def test_a_null_byte_is_named_by_its_line(card: Any):
+    with pytest.raises(UserError, match=r"line \d+ of the README on the Hub, as it would be, holds a null byte"):
+        make_plan(card, {"README.md": b"# Theirs\n\nwo\0rds\n"})

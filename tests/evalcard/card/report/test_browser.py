@@ -314,3 +314,40 @@ def test_without_scripts_the_summary_is_there(page: Path, chromium: Any):
     assert "needs JavaScript" in opened.locator("body").inner_text()
     assert opened.locator("#summary table").first.is_visible()
     context.close()
+
+
+def test_endings_that_are_not_told_are_not_made_up(
+    run: Any, make_page: Callable[..., Path], open_page: Callable[..., Any]
+):
+    for model in (0, 1):
+        for one in answers_of(run, model):
+            if one.get("finish") != "error":
+                one |= {"finish": "not_told", "output_tokens": 0}
+    opened = open_page(make_page(run, ASKED), "#items?item=sums%2F0&show=truncated")
+    opened.detail("sums/0")
+    facts = opened.page.locator("#detail .side-facts").first.inner_text()
+    assert "not told" in facts and "Tokens" not in facts and "by itself" not in facts
+    choice = opened.page.locator("#filter-outcome option[value=truncated]")
+    assert choice.get_attribute("disabled") is not None and choice.inner_text() == "truncated (not told)"
+    assert opened.page.locator("#filter-outcome").input_value() == "all" and opened.errors == []
+
+
+def test_scored_choices_do_not_say_how_they_ended(page: Path, open_page: Callable[..., Any]):
+    opened = open_page(page, "#items?item=facts%2F0")
+    opened.detail("facts/0")
+    assert "Ended" not in opened.page.locator("#detail").inner_text()
+
+
+def test_an_item_that_the_filters_hide_is_opened_and_that_is_said(page: Path, open_page: Callable[..., Any]):
+    opened = open_page(page, "#items?item=sums%2F7&show=lost")
+    opened.detail("sums/7")
+    assert opened.chosen() == "sums/7" and opened.page.locator("#filter-outcome").input_value() == "all"
+    assert "filters hid this item" in opened.page.locator("#count").inner_text()
+
+
+def test_on_a_narrow_screen_figures_are_read_and_recovery_is_in_sight(page: Path, open_page: Callable[..., Any]):
+    opened = open_page(page, viewport={"width": 375, "height": 700})
+    assert opened.page.locator("figure img:visible").first.bounding_box()["width"] >= 640
+    head = opened.page.locator(".model thead th", has_text="Recovery").first.bounding_box()
+    assert head["x"] + head["width"] <= 375
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 375, "the page itself does not scroll"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from evalcard.card.report.asked import Asked
-from evalcard.card.report.build import asked_of, assembled
+from evalcard.card.report.build import asked_of, assembled, render_page
 from evalcard.card.report.items import item_parts
 from evalcard.card.report.pool import PACK_FROM, Pool, embedded, packed_json, plain_json, starts_of
 from evalcard.compare.choices import alternatives, gold_of, pick_of, rounded
@@ -184,3 +184,16 @@ def test_it_loads_light():
         "matplotlib",
         "jinja2",
     }
+
+
+def test_a_run_put_together_says_what_measured_it(stored_run: Callable[..., Any], make_page: Callable[..., Path]):
+    made = stored_run().add("a", [1] * 8, [1] * 8)
+    folder = RunFolder(make_page(made).parent)
+    said = {"program": "lm_eval 0.4.13", "files": ["results_2026.json"], "prompts": "text", "tells_endings": False}
+    sources = {slug: SourceRecord(**said) for slug in made.slugs}
+    run = folder.read_run().model_copy(update={"sources": sources})
+    page = render_page(run, folder.read_comparison(), [], Asked(is_stored=True))
+    assert page.count("lm_eval 0.4.13; file results_2026.json") == 2 and "how answers ended</dd>" in page
+    assert "the text of their prompts" in page and "<dt>Hardware</dt><dd>not told" in page
+    assert "evalcard's own" not in page and "evalcard&#39;s own" not in page and "<dt>Seed</dt>" not in page
+    assert "that <em>Wrong</em> and <em>No answer</em> hold the cut ones, too" in page

@@ -363,3 +363,12 @@ def test_a_direction_is_never_guessed(
 
 def test_a_score_beyond_a_float_counts_0_as_what_is_no_number():
     assert value_of(10**400) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"), [("stop", "stop"), ("max_tokens", "length"), ("unknown", "not_told"), (None, "not_told")]
+)
+def test_an_end_without_a_reason_is_not_told(reason: str | None, finish: str):
+    from evalcard.results.imported.inspect_sample import _finish
+
+    assert _finish({}, {"choices": [{"stop_reason": reason}]}) == finish

@@ -268,3 +268,14 @@ def test_a_direction_is_never_guessed(tmp_path: Path, metric: str, stated: Any, 
         assert stored.left_out["gsm8k"].why == "nothing states whether higher or lower is better for cost"
     else:
         assert stored.tasks["gsm8k"].higher_is_better is expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "tokens", "finish"),
+    [(4, [[1, 2]], "stop"), (4, [[1, 2, 3, 4]], "length"), (None, [[1, 2]], "not_told"), (4, [], "not_told")],
+)
+def test_an_end_is_told_by_the_limit_only(limit: int | None, tokens: list[list[int]], finish: str):
+    from evalcard.results.imported.lighteval_details import Told, _finish
+
+    header = {"config_tasks": {"a|0": {"generation_size": limit}}, "results": {"a|0": {}}, "model_config": {}}
+    assert _finish(Told("a", "a|0", header), tokens) == finish

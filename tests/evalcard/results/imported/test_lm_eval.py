@@ -330,7 +330,7 @@ def test_what_a_task_says_to_evalcard_counts(folder: Path, results_of: Any, edit
     edit(results_of(folder), lambda data: data["configs"]["toy_shapes"]["metadata"].update(evalcard=stated))
     (stored,) = import_results(folder)
     task = stored.tasks["toy_shapes"]
-    assert (task.category, task.chance) == ("Shapes", 0.125) and stored.tasks["toy_colours"].category == "general"
+    assert (task.category, task.chance) == ("Shapes", 0.125) and stored.tasks["toy_colours"].category == "Other"
     assert stored.verdicts["toy_shapes"][3].item_id == "Which shape is number 3?"
 
 
@@ -486,3 +486,10 @@ def test_files_that_count_for_nothing_are_told(folder: Path, results_of: Any):
         f"samples_toy_sums_{later}.jsonl": "there are no results of its date",
     }
     assert not any("mine" in name for name in stored.left_out) and "toy_sums" in stored.tasks
+
+
+def test_how_written_answers_ended_is_not_told(stored: StoredModel):
+    ends = {task: {one.finish for one in samples} for task, samples in stored.samples.items()}
+    assert ends["toy_sums"] == {"not_told"} and ends["toy_colours"] == {"stop"}
+    assert stored.source is not None and not stored.source.tells_endings
+    assert not {one.outcome for one in stored.verdicts["toy_sums"]} & {"truncated", "error"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evalcard.errors import UserError
 from evalcard.tasks.prompts.segments import cut, last_cut
-from evalcard.tasks.prompts.tokenizer import Tokenizer
+from evalcard.tasks.prompts.tokenizer import Tokenizer, _stop_ids
 
 REAL_MODEL = os.environ.get("EVALCARD_TEST_MODEL")
 UNSET = object()
@@ -342,3 +342,13 @@ def test_a_real_tokenizer(toys: Any):
     ]
     assert [one[:2] for one in tokenizer.encode_pairs(pairs)] == hf_pairs(tokenizer, pairs)
     assert tokenizer.encoder.may_cut and tokenizer.encoder.is_wide
+
+
+@pytest.mark.parametrize("wrong", ["x", [2, "y"], True, 2.5])
+def test_a_stop_token_that_is_no_number_is_refused(wrong: object):
+    with pytest.raises(UserError, match="eos_token_id .* must be a token's number"):
+        _stop_ids(2, wrong)  # type: ignore[arg-type]
+
+
+def test_stop_tokens_of_both_places_count():
+    assert _stop_ids(2, [5, 2]) == (2, 5) and _stop_ids(None, None) == () and _stop_ids(3, 4) == (3, 4)
