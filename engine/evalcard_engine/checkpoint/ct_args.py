@@ -52,13 +52,14 @@ def read_args(where: str, found: Any, faults: list[str]) -> Args | None:
 
 def _args_of(found: Mapping[str, Any]) -> Args:
     for name, allowed in (("symmetric", (True, False)), ("dynamic", (True, False, "local"))):
-        if found.get(name) not in (None, *allowed):
+        value = found.get(name)
+        if value is not None and not (isinstance(value, bool | str) and value in allowed):
             raise ValueError(f"{name} is {found[name]!r}; it must be {' or '.join(map(json.dumps, allowed))}")
     actorder = str(found.get("actorder") or "").lower()
     if actorder not in ("", "group", "dynamic", "weight", "static"):
         raise ValueError(f"actorder is {actorder!r}; it must be group, weight, dynamic, static or null")
     return Args(
-        num_bits=int(found.get("num_bits", 8)),
+        num_bits=_num_bits(found.get("num_bits", 8)),
         type=str(found.get("type", "int")).lower(),
         symmetric=found.get("symmetric") is not False,
         strategy=str(found.get("strategy") or _default_strategy(found.get("group_size"))).lower(),
@@ -68,6 +69,13 @@ def _args_of(found: Mapping[str, Any]) -> Args:
         actorder={"dynamic": "group", "static": "weight", "": None}.get(actorder, actorder),
         scale_dtype=found.get("scale_dtype"),
     )
+
+
+def _num_bits(found: Any) -> int:
+    bits = int(found) if isinstance(found, str) and found.isdecimal() else found
+    if isinstance(bits, bool) or not isinstance(bits, int):
+        raise ValueError(f"num_bits is {found!r}; it must be a whole number")
+    return bits
 
 
 def _group_size(found: Any) -> int | None:

@@ -95,6 +95,8 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         config({"type": "float", "strategy": "block", "block_structure": [128]}),
         "block_structure is [128]; it must be two whole numbers from 1, such as [128, 128]",
     ),
+    "part of a bit": (config({**W4, "num_bits": 4.7}), "num_bits is 4.7; it must be a whole number"),
+    "a number for a truth": (config({**W4, "symmetric": 0}), "symmetric is 0; it must be true or false"),
     "symmetry": (config({**W4, "symmetric": "no"}), "symmetric is 'no'; it must be true or false"),
     "strategy": (config({**W4, "strategy": "diagonal"}), "weights: strategy 'diagonal'"),
     "order": (config({**W4, "actorder": "random"}), "actorder is 'random'; it must be group"),
