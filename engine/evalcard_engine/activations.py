@@ -6,6 +6,7 @@ their result changes with the shape and the thread count. exp, tanh and erf do n
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -42,6 +43,11 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": torch.relu,
 }
 """By the name in config.json."""
+
+
+def activation_name(config: Any) -> str:
+    """Of an MLP, by transformers' config: Gemma has a key of its own, which is the one that counts."""
+    return str(getattr(config, "hidden_activation", None) or config.hidden_act)
 
 
 class ExactActivation(nn.Module):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from evalcard_engine.activations import ExactActivation
+from evalcard_engine.activations import ExactActivation, activation_name
 from evalcard_engine.attention.hook import ATTENTION_NAME, register
 from evalcard_engine.checkpoint.source import Checkpoint
 from evalcard_engine.errors import EngineError
@@ -154,7 +154,7 @@ def stored_buffers(owner: nn.Module) -> list[str]:
 
 
 def _replace_activations(module: nn.Module, config: Any) -> None:
-    name = getattr(config, "hidden_activation", None) or config.hidden_act
+    name = activation_name(config)
     for layer in decoder_layers(module):
         for owner in list(layer.modules()):
             for attribute in ACTIVATION_NAMES & owner._modules.keys():

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from evalcard_engine.activations import activation_name
 from evalcard_engine.attention.hook import STEP_ARGUMENT, Step, attend
 from evalcard_engine.family import Family
 
@@ -52,8 +53,7 @@ def _replace(module: nn.Module, forward: Callable[..., Any]) -> None:
 
 
 def _is_silu(mlp: nn.Module) -> bool:
-    config: Any = mlp.config
-    return (getattr(config, "hidden_activation", None) or config.hidden_act) in ("silu", "swish")
+    return activation_name(mlp.config) in ("silu", "swish")
 
 
 def _norm(

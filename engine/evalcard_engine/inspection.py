@@ -137,7 +137,12 @@ def inspect(model: str, revision: str | None = None) -> Inspection:
 
     Raises EngineError only where there is nothing to look at: no folder, no config.json, no weights in safetensors.
     """
-    checkpoint = read_checkpoint(model, revision)
+    return inspect_checkpoint(read_checkpoint(model, revision))
+
+
+def inspect_checkpoint(checkpoint: Checkpoint) -> Inspection:
+    """Likewise, of one whose headers were read."""
+    model = checkpoint.name
     try:
         family, fmt = recognize(checkpoint)
         with beside_files(checkpoint):

@@ -137,16 +137,20 @@ def _take(key: str, stock: Stock, tally: Tally, of_linear: bool = True) -> torch
         count = weight.numel() if isinstance(weight, torch.Tensor) else weight.out_features * weight.in_features
         tally.add(" ".join(source.tensors.values()), count, num_bytes, decoder)
         return weight
-    stored = _finite(source.tensor, stock)
+    stored = _finite(source.tensor, stock, tally)
     tally.add(source.tensor, stored.numel(), stored.nbytes, decoder and stored.dim() == 2)
     return stored
 
 
-def _finite(tensor: str, stock: Stock) -> torch.Tensor:
-    """An unquantized tensor of the files; raises EngineError where it holds a NaN or an infinity."""
+def _finite(tensor: str, stock: Stock, tally: Tally) -> torch.Tensor:
+    """An unquantized tensor of the files, looked at once; raises EngineError where it holds a NaN or an infinity."""
     stored = stock.reader[tensor]
     # Both ends of a tensor tell in two passes that write nothing.
-    if stored.numel() and not (isfinite(float(stored.amax())) and isfinite(float(stored.amin()))):
+    if (
+        tensor not in tally.seen
+        and stored.numel()
+        and not (isfinite(float(stored.amax())) and isfinite(float(stored.amin())))
+    ):
         fault = f"{tensor} holds values that are not finite"
         raise EngineError(f"{stock.model}: {fault}. {ADVICE}", (fault,), ADVICE)
     return stored
@@ -187,7 +191,7 @@ def _quantized_now(
 ) -> nn.Module:
     source = stock.claims.sources[key]
     assert not isinstance(source, Quantized), (name, scheme)
-    stored = _finite(source.tensor, stock).to(stock.device)
+    stored = _finite(source.tensor, stock, tally).to(stock.device)
     decoder = name.startswith(DECODER)
     if scheme.element is None:
         tally.add(source.tensor, stored.numel(), stored.nbytes, decoder)

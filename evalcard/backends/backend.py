@@ -107,6 +107,8 @@ class Description:
     """The text of recipe.yaml."""
     stated: Mapping[str, str | list[str]] | None = None
     """Licence and language by the front matter of its README.md."""
+    notes: tuple[str, ...] = ()
+    """What is strange about its tensors, and yet no fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ class EmbeddedBackend:
         if self._identity is None:
             with as_user_error():
                 self._identity = self._identify()
+            for note in self._identity.described.notes:
+                self._progress.say(f"{self._model.label}: {note}")
         return self._identity
 
     def _identify(self) -> Identity:

@@ -15,7 +15,7 @@ from evalcard.progress import Bar, Progress
 from evalcard_engine.checkpoint.source import read_checkpoint
 from evalcard_engine.differences import Difference, differences
 from evalcard_engine.export import choose, copy_small_files, export
-from evalcard_engine.inspection import Inspection, Layer, inspect, open_claims
+from evalcard_engine.inspection import Inspection, Layer, inspect, inspect_checkpoint, open_claims
 from evalcard_engine.loading import DECODER
 from evalcard_engine.quant.quantize import QUANTIZER_VERSION
 from evalcard_engine.quant.scheme import Scheme, parse_scheme
@@ -159,22 +159,16 @@ def keep_tokenizer(source: Path, folder: Path) -> None:
     copy_small_files(source, folder)
 
 
-def stored_as(model: ModelSpec) -> str | None:
-    """Format and scheme of a checkpoint in words, such as ``compressed-tensors: w8a8 (int8, per channel)``; None where
-    nothing in it is compressed."""
-    with as_user_error():
-        return inspect(model.location, model.revision).scheme_words
-
-
 def look_into(model: ModelSpec) -> tuple[str | None, Description]:
-    """(what ``stored_as`` says, what the files say of themselves); any scheme of the model's is taken as applied."""
+    """(format and scheme in words, such as ``compressed-tensors: w8a8 (int8, per channel)``, or None where nothing in
+    the files is compressed; what they say of themselves). Any scheme of the model's is taken as applied."""
     scheme = parse_scheme(model.scheme) if model.scheme else None
     with as_user_error():
         checkpoint = read_checkpoint(model.location, model.revision)
-        found = inspect(model.location, model.revision)
+        found = inspect_checkpoint(checkpoint)
     folder = checkpoint.path if checkpoint.path.is_dir() else None
     told = described_files(folder, checkpoint.config)
-    return found.scheme_words, replace(told, left_plain=left_plain(found.layers, scheme))
+    return found.scheme_words, replace(told, left_plain=left_plain(found.layers, scheme), notes=found.notes)
 
 
 def left_plain(layers: Sequence[Layer], scheme: Scheme | None) -> tuple[PlainKind, ...] | None:

@@ -1,9 +1,9 @@
 """What a user says of a card, held against what the Hub takes, before anything is written or sent."""
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from evalcard.card.check.license import FILES, is_link, is_name
 from evalcard.card.check.lists import languages, licenses, meant_language, nearest
 from evalcard.card.check.names import fault_of_id
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from evalcard.card.options import CardOptions
 
 OTHER = "other"
-_LICENSE_FILES = ("LICENSE", "LICENSE.md")
 
 
 def fault_of_ids(options: "CardOptions") -> str | None:
@@ -38,13 +37,13 @@ def fault_of_license(options: "CardOptions") -> str | None:
     if known == OTHER and not (name and link):
         return (
             f"--license {OTHER} needs --license-name, an identifier of your own, and --license-link, which is "
-            f"{', '.join(_LICENSE_FILES)} or a URL."
+            f"{', '.join(FILES)} or a URL."
         )
     if known != OTHER and name:
         return f"--license-name goes with --license {OTHER} only; the licence is {known or 'not given'}."
-    if link and link not in _LICENSE_FILES and not re.fullmatch(r"https?://\S+", link):
-        return f"--license-link: {link!r} is neither {' nor '.join(_LICENSE_FILES)} nor a URL. Give one of these."
-    if name and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", name):
+    if link and not is_link(link):
+        return f"--license-link: {link!r} is neither {' nor '.join(FILES)} nor a URL. Give one of these."
+    if name and not is_name(name):
         return f"--license-name: {name!r} is no identifier. Give one in lower case, such as my-license-1.0."
     return None
 

@@ -70,11 +70,6 @@ class Footprint:
         sums = {kind: sum(part.num_weights for part in self.parts if part.kind == kind) for kind in KINDS}
         return {kind: num for kind, num in sums.items() if num}
 
-    @property
-    def num_in_linears(self) -> int:
-        """Parameters that a scheme compresses."""
-        return sum(part.num_weights for part in self.parts if part.is_linear)
-
     def weight_bytes(self, scheme: Scheme | None, kinds: Collection[Kind] = KINDS) -> int:
         """As footprint/weights.py counts them; None is 16 bits."""
         return weight_bytes(self.parts, scheme, self.tied_head, kinds)

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from evalcard.card.blocks import without_spans
 from evalcard.card.check.images import check_images
 from evalcard.card.check.localpaths import local_paths
 from evalcard.card.check.problem import Problem, shown
-from evalcard.card.check.prose import lines_of, without_spans
+from evalcard.card.check.prose import lines_of
 
 _ACTIVE = re.compile(r"<\s*(script|iframe|object|embed|style|form)\b", re.IGNORECASE)
 _HANDLER = re.compile(r"<[A-Za-z][^<>]*\s(on[a-z]+)\s*=|(?:href|src)\s*=\s*[\"']?\s*(javascript):", re.IGNORECASE)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import unquote
 
+from evalcard.card.blocks import without_spans
 from evalcard.card.check.problem import Level, Problem
-from evalcard.card.check.prose import without_spans
 
 _MARKDOWN = re.compile(r"!\[((?:[^\[\]\\]|\\.|\[[^\]]*\])*)\](?:\(\s*(<[^>]*>|[^\s)]+)[^)]*\)|\[([^\]]*)\])")
 _TAG = re.compile(r"<img\b[^<>]*>", re.IGNORECASE)

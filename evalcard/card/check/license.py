@@ -8,8 +8,19 @@ from evalcard.card.check.faults import MISSING, Faults, get
 from evalcard.card.check.lists import date_of, licenses, nearest
 from evalcard.card.check.problem import shown
 
-_FILES = ("LICENSE", "LICENSE.md")
+FILES = ("LICENSE", "LICENSE.md")
+"""What license_link may name beside the card; else it is a URL."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+
+
+def is_name(text: str) -> bool:
+    """Whether it can be a license_name."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_link(text: str) -> bool:
+    """Whether it can be a license_link."""
+    return text in FILES or re.fullmatch(r"https?://\S+", text) is not None
 
 
 def check_license(faults: Faults, data: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
@@ -47,18 +58,18 @@ def _identifiers(faults: Faults, value: Any) -> None:
 def _other(faults: Faults, data: Mapping[str, Any]) -> None:
     advice = "Give an identifier in lower case, such as my-license-1.0."
     name = faults.text(("license_name",), get(data, "license_name"), advice=advice)
-    if name and not _NAME.fullmatch(name):
+    if name and not is_name(name):
         faults.add(("license_name",), f"{shown(name)} is no identifier", advice, "warning")
     if get(data, "license_link") in (MISSING, None):
-        advice = f"Give {' or '.join(_FILES)}, with that file beside the card, or a URL."
+        advice = f"Give {' or '.join(FILES)}, with that file beside the card, or a URL."
         faults.add(("license_link",), "it is required with `license: other` and missing", advice)
 
 
 def _link(faults: Faults, value: Any, files: Mapping[str, bytes]) -> None:
     text = faults.text(("license_link",), value, need=False)
-    if text and text not in _FILES and not re.match(r"https?://\S+$", text):
-        what = f"{shown(text)} is neither {' nor '.join(_FILES)} nor a URL"
+    if text and not is_link(text):
+        what = f"{shown(text)} is neither {' nor '.join(FILES)} nor a URL"
         faults.add(("license_link",), what, "Give one of these.")
-    elif text in _FILES and files and text not in files:
+    elif text in FILES and files and text not in files:
         what, advice = f"there is no {text} beside the card", "Add it, or give a URL."
         faults.add(("license_link",), what, advice, "warning")

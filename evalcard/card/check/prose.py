@@ -2,11 +2,11 @@
 
 import re
 
+from evalcard.card.blocks import fence_end, fence_of
+
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_FENCE = re.compile(r"[ >]*(`{3,}|~{3,})(.*)")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _CODE_BLOCK = re.compile(r"<(pre|code)\b[^>]*>.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
-_SPAN = re.compile(r"(?<![`\\])(`+)(?!`)([^\n]+?)(?<!`)\1(?!`)")
 
 
 def lines_of(text: str) -> list[str]:
@@ -22,25 +22,17 @@ def prose_of(text: str, body_line: int) -> list[str]:
     return _blank(_CODE_BLOCK, _blank(_COMMENT, body)).split("\n")
 
 
-def without_spans(line: str) -> str:
-    """Inline code blanked too."""
-    return _SPAN.sub(lambda found: " " * len(found[0]), line)
-
-
 def _without_fences(lines: list[str]) -> list[str]:
     kept: list[str] = []
-    fence = ""
+    end: re.Pattern[str] | None = None
     for line in lines:
-        found = _FENCE.match(line)
-        if fence:
-            closes = found and found[1].startswith(fence) and not found[2].strip()
-            fence = "" if closes else fence
+        if end is not None:
+            end = None if end.match(line) else end
             kept.append("")
-        elif found and not (found[1][0] == "`" and "`" in found[2]):
-            fence = found[1]
-            kept.append("")
-        else:
-            kept.append(line)
+            continue
+        fence = fence_of(line)
+        end = None if fence is None else fence_end(fence)
+        kept.append(line if fence is None else "")
     return kept
 
 

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from transformers import Gemma3Config, Gemma3ForCausalLM, Gemma3TextConfig
 
 from evalcard.backends.embedded import EmbeddedBackend
-from evalcard.backends.inspect import calibrated_settings, inspect_model, kind_rows, stored_as
+from evalcard.backends.inspect import calibrated_settings, inspect_model, kind_rows, look_into
 from evalcard.errors import UserError
 from evalcard.evaluate import evaluate
 from evalcard.modelspec import ModelSpec
@@ -66,8 +66,8 @@ def test_a_text_model_inside_a_larger_one_is_not_calibrated(tmp_path: Path):
 
 
 def test_words_for_cards(compressed: ModelSpec, tiny_model: Path):
-    assert stored_as(compressed) == "compressed-tensors: w8a8 (int8, per channel)"
-    assert stored_as(ModelSpec(source=str(tiny_model))) is None
+    assert look_into(compressed)[0] == "compressed-tensors: w8a8 (int8, per channel)"
+    assert look_into(ModelSpec(source=str(tiny_model)))[0] is None
 
 
 def test_the_record_of_a_checkpoint_that_is_compressed_already(

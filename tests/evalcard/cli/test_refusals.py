@@ -120,3 +120,13 @@ def test_files_that_are_no_weights(
     code = invoke(["doctor", str(folder)]) if command == "doctor" else run(toys, tmp_path, tiny_model, folder)
     said = " ".join(capsys.readouterr().err.split())
     assert code == 2 and expected in said, said
+
+
+def test_strange_scales_are_said_before_a_run(
+    compressed: Callable[..., Path], toys: Any, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def turn(tensors: dict[str, torch.Tensor]) -> None:
+        tensors[f"{UP}.weight_scale"][0, 0] *= -1
+
+    assert run(toys, tmp_path, tiny_model, compressed(turn)) == 0
+    assert f"{UP}: some of its scales are negative" in " ".join(capsys.readouterr().err.split())
