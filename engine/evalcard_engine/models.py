@@ -1,13 +1,13 @@
 """A transformers model, prepared: its attention ours, its linears exact or quantized, its weights all accounted for."""
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from evalcard_engine.attention.hook import STEP_ARGUMENT, prepare_step
+from evalcard_engine.attention.hook import STEP_ARGUMENT, LastRows, Step, prepare_step
 from evalcard_engine.batch import Batch
 from evalcard_engine.building import decoder_layers
 from evalcard_engine.cache.pool import KVPool, KVShape, token_bytes
@@ -16,6 +16,7 @@ from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.errors import EngineError
 from evalcard_engine.faults import FirstFault, watched
 from evalcard_engine.kv_choice import cache_words
+from evalcard_engine.last_layer import compute_asked_rows_only, last_rows
 from evalcard_engine.loading import Stock, fill
 from evalcard_engine.planning import ModelPlan, plan_model
 from evalcard_engine.quant.quantize import QUANTIZER_VERSION
@@ -78,6 +79,7 @@ class PreparedModel:
         self._codes = plan.kv_codes
         self._kernels = plan.kernels
         self._long_rope = plan.long_rope
+        compute_asked_rows_only(decoder_layers(module)[-1])
 
     @property
     def identity(self) -> ModelIdentity:
@@ -94,9 +96,11 @@ class PreparedModel:
     @torch.inference_mode()
     def forward(self, batch: Batch, pool: KVPool) -> torch.Tensor:
         """Run one step and store its keys and values: float32 [num_logits, vocab], one row per batch.logits_rows."""
-        rotary = None if self._long_rope is None else self._long_rope.tables(batch, self._dtype)
-        kv_heads = self._shapes[0].kv_heads
-        step = prepare_step(batch, pool, self._heads, kv_heads, self._rules, rotary, kernels=self._kernels)
+        step = self._prepare(batch, pool)
+        kept = last_rows(batch) if self.info.device == "cpu" else None
+        if kept is not None:
+            rows, batch_of_them = kept
+            step = replace(step, last=LastRows(rows, self._prepare(batch_of_them, pool) if rows.numel() else step))
         output = self._module(
             input_ids=batch.token_ids[None],
             position_ids=batch.positions[None],
@@ -105,6 +109,11 @@ class PreparedModel:
             **{STEP_ARGUMENT: step},
         )
         return output.logits[0].float()
+
+    def _prepare(self, batch: Batch, pool: KVPool) -> Step:
+        rotary = None if self._long_rope is None else self._long_rope.tables(batch, self._dtype)
+        kv_heads = self._shapes[0].kv_heads
+        return prepare_step(batch, pool, self._heads, kv_heads, self._rules, rotary, kernels=self._kernels)
 
     def watched(self) -> AbstractContextManager[FirstFault]:
         """Find the first module with a value that is not finite in the forwards that run meanwhile."""

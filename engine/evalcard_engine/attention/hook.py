@@ -48,6 +48,23 @@ class Step:
     geometries: Mapping[Reach, Geometry] | None = None
     paged_plans: "Mapping[Reach, PagedPlan] | None" = None
     """Likewise, where Triton's kernels attend. Without any plan the plain definition does."""
+    last: "LastRows | None" = None
+    """Where the last layer computes only some of the rows."""
+    is_store_only: bool = False
+    """Keys and values are all that is wanted of a layer: `Stored` is raised once they are in the pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastRows:
+    """The rows of a step whose logits are asked for, as a step of their own."""
+
+    rows: torch.Tensor
+    """int64 [num_kept], ascending: their places in the packed row."""
+    step: Step
+
+
+class Stored(Exception):
+    """No fault: a layer's keys and values are stored, and nothing else is wanted of it."""
 
 
 def prepare_step(
@@ -121,6 +138,8 @@ def packed_attention(
     # Some families leave the window to a mask, which we have none of; whoever names one names ours.
     assert sliding_window is None or sliding_window == rule.reach, (layer, sliding_window, rule)
     step.pool.write(layer, step.rows, key[0].transpose(0, 1), value[0].transpose(0, 1))
+    if step.is_store_only:
+        raise Stored
     rows = query[0].transpose(0, 1)
     if rule.temperature is not None:
         rows = (rows * step.factors[rule.temperature][:, None, None]).to(rows.dtype)

@@ -166,8 +166,9 @@ class Packed:
         count = length // self.page_size
         self.pages[reader] = (*self.pages[owner][:count], *self.pages[reader][count:])
 
-    def step(self, *parts: tuple[int, int, int]) -> list[torch.Tensor]:
-        """Run tokens [start, stop) of the sequences named in parts (number, start, stop); all their logits."""
+    def step(self, *parts: tuple[int, int, int], asked: list[list[int]] | None = None) -> list[torch.Tensor]:
+        """Run tokens [start, stop) of the sequences named in parts (number, start, stop): the logits of all, or of the
+        positions ``asked`` of each part."""
         spans, ids, positions, slots = [], [], [], []
         for number, start, stop in parts:
             place, pages = torch.arange(start, stop), self.pages[number]
@@ -176,9 +177,15 @@ class Packed:
             ids.append(self.tokens[number][start:stop])
             positions.append(place)
             slots.append(torch.tensor(pages)[place // self.page_size] * self.page_size + place % self.page_size)
-        rows = torch.arange(sum(map(len, ids)))
-        batch = Batch(torch.cat(ids), torch.cat(positions), torch.cat(slots), rows, tuple(spans), self.page_size)
-        return list(self.model.forward(batch, self.pool).split([stop - start for _, start, stop in parts]))
+        wanted = [list(range(start, stop)) for _, start, stop in parts] if asked is None else asked
+        rows = [
+            span.query_start + at - span.context_len for span, some in zip(spans, wanted, strict=True) for at in some
+        ]
+        batch = Batch(
+            torch.cat(ids), torch.cat(positions), torch.cat(slots), torch.tensor(rows, dtype=torch.int64),
+            tuple(spans), self.page_size,
+        )  # fmt: skip
+        return list(self.model.forward(batch, self.pool).split(list(map(len, wanted))))
 
 
 def sequences(*lengths: int) -> list[torch.Tensor]:
