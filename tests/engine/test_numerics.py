@@ -182,3 +182,18 @@ def test_features_by_instruction_set(monkeypatch: pytest.MonkeyPatch, capability
         assert numerics.cpu_features() == name and name in numerics.CPU_PLANS
     finally:
         numerics.cpu_features.cache_clear()
+
+
+def test_widths_at_which_a_product_rounds_differently_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product that adds its terms in two halves is right only where the halves are the same."""
+    numerics.exact_widths.cache_clear()
+    assert numerics.exact_widths(2, (64, 64))[-1] == 256
+
+    def halves(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        middle = left.shape[2] // 2
+        return torch.bmm(left[..., :middle], right[:, :middle]) + torch.bmm(left[..., middle:], right[:, middle:])
+
+    numerics.exact_widths.cache_clear()
+    monkeypatch.setattr(numerics, "batched_product", halves)
+    assert numerics.exact_widths(2, (64, 64)) == (256,)
+    numerics.exact_widths.cache_clear()

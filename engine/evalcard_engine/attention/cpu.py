@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from evalcard_engine.attention.blocks import Blocks
-from evalcard_engine.attention.plan import Chunk, Geometry, Product
+from evalcard_engine.attention.plan import Chunk, Geometry, Part, Product
 from evalcard_engine.numerics import batched_product
 
 PREFETCH_ROWS = 64
@@ -48,25 +48,35 @@ def attend(
 
 def _chunk(rows: torch.Tensor, blocks: Blocks, chunk: Chunk, softcap: float | None) -> State:
     """One chunk through its waves, of rows [kv_heads, n, key_size]."""
-    state: State | None = None
-    for wave in chunk.waves:
-        scores = _multiply(rows, wave.products, lambda number: blocks.key(number).transpose(1, 2))
-        if softcap is not None:
-            scores = scores.div_(softcap).tanh_().mul_(softcap)
-        if wave.mask is not None:
-            # Adding is far quicker than filling; MASKED drowns every score, and a row hidden as a whole stays finite.
-            scores[:, wave.mask_start : wave.mask_start + wave.mask.shape[0]] += wave.mask
-        block_top = scores.amax(-1, keepdim=True)
-        weights = torch.softmax(scores, dim=-1)
-        # The largest weight of a softmax is e^0 / l.
-        block_total = weights.amax(-1, keepdim=True).reciprocal_()
-        block = (_multiply(weights, wave.products, blocks.value), block_top, block_total)
-        if state is None:
-            state = block
-        else:
-            _merge(state, block, wave.num_rows)
-    assert state is not None, chunk
+    first, *others = chunk.waves
+    found = [_part(rows[:, part.start : part.stop], blocks, part, softcap) for part in first.parts]
+    state: State = found[0] if len(found) == 1 else _joined(found)
+    for wave in others:
+        for part in wave.parts:
+            block = _part(rows[:, part.start : part.stop], blocks, part, softcap)
+            _merge(state, block, part.start, part.stop)
     return state
+
+
+def _joined(found: list[State]) -> State:
+    out, top, total = (torch.cat(each, dim=1) for each in zip(*found, strict=True))
+    return out, top, total
+
+
+def _part(rows: torch.Tensor, blocks: Blocks, part: Part, softcap: float | None) -> State:
+    """What a block, or its beginning, gives the rows of a part."""
+    width = part.width
+    scores = _multiply(rows, part.products, lambda number: blocks.key(number)[:, :width].transpose(1, 2))
+    if softcap is not None:
+        scores = scores.div_(softcap).tanh_().mul_(softcap)
+    if part.mask is not None:
+        # Adding is far quicker than filling; MASKED drowns every score, and a row hidden as a whole stays finite.
+        scores[:, part.mask_start : part.mask_start + part.mask.shape[0]] += part.mask
+    top = scores.amax(-1, keepdim=True)
+    weights = torch.softmax(scores, dim=-1)
+    # The largest weight of a softmax is e^0 / l.
+    total = weights.amax(-1, keepdim=True).reciprocal_()
+    return _multiply(weights, part.products, lambda number: blocks.value(number)[:, :width]), top, total
 
 
 def _sink(state: State, sinks: torch.Tensor) -> torch.Tensor:
@@ -77,9 +87,9 @@ def _sink(state: State, sinks: torch.Tensor) -> torch.Tensor:
     return out.mul_(share / (share + torch.exp(sinks - new_top)))
 
 
-def _merge(state: State, block: State, num_rows: int) -> None:
-    """Add a block to the first ``num_rows`` rows of the state, in place."""
-    out, top, total = (part[:, :num_rows] for part in state)
+def _merge(state: State, block: State, start: int, stop: int) -> None:
+    """Add a block to rows [start, stop) of the state, in place."""
+    out, top, total = (part[:, start:stop] for part in state)
     block_out, block_top, block_total = block
     new_top = torch.maximum(top, block_top)
     old_share = total * torch.exp(top - new_top)

@@ -14,6 +14,7 @@ from evalcard_engine.attention.rules import LayerRule
 from evalcard_engine.attention.temperature import Temperature
 from evalcard_engine.batch import Batch
 from evalcard_engine.cache.pool import KVPool
+from evalcard_engine.numerics import exact_widths
 
 if TYPE_CHECKING:  # Triton is not everywhere
     from evalcard_engine.attention.paged_plan import PagedPlan
@@ -98,7 +99,9 @@ def prepare_step(
     # are read block by block in any case.
     gather = pool.tainted or not (pool.is_coded or pool.keys[0].dtype == torch.float32)
     table = block_table(batch.spans, batch.page_size, gather)
-    plans = {reach: geometry(batch.spans, table, heads, kv_heads, reach) for reach in {rule.reach for rule in rules}}
+    sizes = (pool.keys[0].shape[-1], pool.values[0].shape[-1])
+    widths = exact_widths(kv_heads, sizes)
+    plans = {reach: geometry(batch.spans, table, heads, kv_heads, reach, widths) for reach in reaches}
     return Step(batch, pool, rows, rules, factors, rotary, table, plans)
 
 

@@ -3,8 +3,10 @@
 A sequence's query rows (token after token, the heads that share a key head side by side) are cut into tiles of eight.
 A tile meets the key blocks of 256 absolute positions that any of its rows may see, one after the other: its *waves*.
 Tiles are sorted by their number of waves and packed into chunks small enough for the cache, so that a wave works on
-the first rows of its chunk. Tiles that meet the same page share one product. None of this can change a bit of a row:
-a row always meets the same blocks in the same order, and what it must not see weighs exactly zero.
+the first rows of its chunk. Tiles that meet the same page share one product, and rows that sit near the beginning of
+their last block meet no more of it than they may see, in steps of the widths that `numerics.exact_widths` allows. None
+of this can change a bit of a row: a row always meets the same blocks in the same order, and what it must not see weighs
+exactly zero.
 """
 
 from collections.abc import Sequence
@@ -20,10 +22,13 @@ from evalcard_engine.batch import Span
 MASKED = -1e30
 """Added to a score that must not count: it drowns the score, and its weight beside any real one is exactly zero."""
 
+LEAST_PART_ROWS = 48
+"""Rows that meet less of a block than others by themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Rows [start, stop) of a chunk meet the key block ``block``."""
+    """Rows [start, stop) of a part meet the key block ``block``."""
 
     start: int
     stop: int
@@ -31,14 +36,27 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Wave:
-    """One block for each of a chunk's first ``num_rows`` rows."""
+class Part:
+    """Rows [start, stop) of a chunk that meet the first ``width`` keys of a block each."""
 
-    num_rows: int
+    start: int
+    stop: int
+    width: int
     products: tuple[Product, ...]
     mask_start: int
     mask: torch.Tensor | None
-    """float32 [masked rows, BLOCK] to add: MASKED where a row must not look, else 0; for rows from mask_start on."""
+    """float32 [masked rows, width] to add to the part's rows from mask_start on: MASKED where a row must not look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """One block for each of a chunk's first rows, the widest part first."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def num_rows(self) -> int:
+        return self.parts[-1].stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,38 +114,64 @@ def block_table(spans: Sequence[Span], page_size: int, gather: bool) -> BlockTab
     return BlockTable(tuple(numbers), torch.tensor(pages), torch.tensor(lengths))
 
 
-def geometry(spans: Sequence[Span], table: BlockTable, heads: int, kv_heads: int, reach: Reach) -> Geometry:
-    """Cut the spans' query rows into tiles, chunks and waves, for layers whose tokens see so far back."""
+def geometry(
+    spans: Sequence[Span], table: BlockTable, heads: int, kv_heads: int, reach: Reach, widths: Sequence[int] = (BLOCK,)
+) -> Geometry:
+    """Cut the spans' query rows into tiles, chunks and waves, for layers whose tokens see so far back.
+
+    ``widths``, ascending and ending in BLOCK: how many keys a product may have without changing what it gives.
+    """
     group = heads // kv_heads
     chunks, row_tokens, row_heads, row_positions = [], [], [], []
     num_rows = 0
-    for segments in pack(sorted(segments_of(spans, group, reach), key=lambda s: -s.num_waves)):
-        rows = [segment_rows(segment, spans[segment.span], group) for segment in segments]
+    segments = segments_of(spans, group, reach, widths)
+    for some in pack(sorted(segments, key=lambda s: (-s.num_waves, -s.last_width))):
+        rows = [segment_rows(segment, spans[segment.span], group) for segment in some]
         positions = np.concatenate([row[2] for row in rows])
         row_tokens += [row[0] for row in rows]
         row_heads += [row[1] for row in rows]
         row_positions.append(positions)
-        waves = _waves(segments, table, positions, reach)
+        waves = tuple(_wave(some, wave, table, positions, reach) for wave in range(some[0].num_waves))
         chunks.append(Chunk(num_rows, num_rows + len(positions), waves))
         num_rows += len(positions)
     query_rows, output_rows = row_indices(np.concatenate(row_tokens), np.concatenate(row_heads), heads, kv_heads)
     return Geometry(num_rows, query_rows, output_rows, tuple(chunks))
 
 
-def _waves(segments: Sequence[Segment], table: BlockTable, positions: np.ndarray, reach: Reach) -> tuple[Wave, ...]:
-    waves = []
-    for wave in range(segments[0].num_waves):
-        active = [segment for segment in segments if segment.num_waves > wave]
+def _wave(segments: Sequence[Segment], wave: int, table: BlockTable, positions: np.ndarray, reach: Reach) -> Wave:
+    parts, start = [], 0
+    active = [segment for segment in segments if segment.num_waves > wave]
+    for width, some in _by_width(active, wave):
         products: list[Product] = []
-        starts, stop = [], 0
-        for segment in active:
-            block = table.numbers[segment.span][segment.first_block + wave]
-            _append_product(products, stop, stop + segment.num_rows, block)
-            starts.append(np.full(segment.num_rows, (segment.first_block + wave) * BLOCK))
-            stop += segment.num_rows
-        mask_start, mask = _mask(np.concatenate(starts), positions[:stop], reach)
-        waves.append(Wave(stop, tuple(products), mask_start, mask))
-    return tuple(waves)
+        starts, count = [], 0
+        for segment in some:
+            block = segment.first_block + wave
+            _append_product(products, count, count + segment.num_rows, table.numbers[segment.span][block])
+            starts.append(np.full(segment.num_rows, block * BLOCK))
+            count += segment.num_rows
+        mask_start, mask = _mask(np.concatenate(starts), positions[start : start + count], reach, width)
+        parts.append(Part(start, start + count, width, tuple(products), mask_start, mask))
+        start += count
+    return Wave(tuple(parts))
+
+
+def _by_width(active: Sequence[Segment], wave: int) -> list[tuple[int, list[Segment]]]:
+    """Runs of segments by how many keys of the wave's block they meet, the widest first; a run of few rows joins the
+    one before it, as starting its products would cost more than they save."""
+    runs: list[tuple[int, list[Segment]]] = []
+    for segment in active:
+        width = segment.last_width if segment.num_waves == wave + 1 else BLOCK
+        if runs and runs[-1][0] == width:
+            runs[-1][1].append(segment)
+        else:
+            runs.append((width, [segment]))
+    joined: list[tuple[int, list[Segment]]] = []
+    for width, some in runs:
+        if joined and sum(segment.num_rows for segment in some) < LEAST_PART_ROWS:
+            joined[-1][1].extend(some)
+        else:
+            joined.append((width, some))
+    return joined
 
 
 def _append_product(products: list[Product], start: int, stop: int, block: int) -> None:
@@ -137,9 +181,9 @@ def _append_product(products: list[Product], start: int, stop: int, block: int) 
     products.append(Product(start, stop, block))
 
 
-def _mask(block_starts: np.ndarray, positions: np.ndarray, reach: Reach) -> tuple[int, torch.Tensor | None]:
+def _mask(block_starts: np.ndarray, positions: np.ndarray, reach: Reach, width: int) -> tuple[int, torch.Tensor | None]:
     """The smallest run of rows that need masking, and their mask."""
-    needed = positions < block_starts + BLOCK - 1
+    needed = positions < block_starts + width - 1
     if reach is not None:
         needed |= first_seen(positions, reach) > block_starts
     rows = np.flatnonzero(needed)
@@ -148,7 +192,7 @@ def _mask(block_starts: np.ndarray, positions: np.ndarray, reach: Reach) -> tupl
     low, high = rows[0], rows[-1] + 1
     # Distances to the block's first key: key j is hidden from a row that sits less than j keys further on.
     distance = torch.from_numpy(positions[low:high] - block_starts[low:high])[:, None]
-    column = torch.arange(BLOCK)
+    column = torch.arange(width)
     hidden = column > distance
     if reach is not None:
         hidden |= column < torch.from_numpy(first_seen(positions[low:high], reach) - block_starts[low:high])[:, None]

@@ -19,13 +19,15 @@ CHUNK_ROWS = 768
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Neighbouring tiles of one span that meet the same blocks."""
+    """Neighbouring tiles of one span that meet the same blocks, and of the last one as many keys."""
 
     span: int
     tile_start: int
     tile_stop: int
     first_block: int
     last_block: int
+    last_width: int
+    """Keys of the last block that are met, from its first on: those behind them are hidden from all rows."""
 
     @property
     def num_waves(self) -> int:
@@ -36,21 +38,26 @@ class Segment:
         return (self.tile_stop - self.tile_start) * ROW_TILE
 
 
-def segments_of(spans: Sequence[Span], group: int, reach: Reach) -> list[Segment]:
+def segments_of(spans: Sequence[Span], group: int, reach: Reach, widths: Sequence[int]) -> list[Segment]:
+    """``widths``, ascending up to BLOCK: how much of its last block a row may meet."""
+    choices = np.asarray(widths)
+    assert choices[-1] == BLOCK, widths
     segments = []
     for number, span in enumerate(spans):
         rows = span.query_len * group
         starts = np.arange(0, rows, ROW_TILE)
         stops = np.minimum(starts + ROW_TILE, rows) - 1
-        last = (span.context_len + stops // group) // BLOCK
+        ends = span.context_len + stops // group
+        last = ends // BLOCK
+        width = choices[np.searchsorted(choices, ends % BLOCK + 1)]
         first = np.zeros_like(last)
         if reach is not None:
             first = np.maximum(first_seen(span.context_len + starts // group, reach), 0) // BLOCK
-        new = np.flatnonzero((np.diff(first) != 0) | (np.diff(last) != 0)) + 1
+        new = np.flatnonzero((np.diff(first) != 0) | (np.diff(last) != 0) | (np.diff(width) != 0)) + 1
         for start, stop in zip([0, *new], [*new, len(starts)], strict=True):
             for low in range(start, stop, CHUNK_ROWS // ROW_TILE):
                 high = min(low + CHUNK_ROWS // ROW_TILE, stop)
-                segments.append(Segment(number, int(low), int(high), int(first[low]), int(last[low])))
+                segments.append(Segment(number, int(low), int(high), int(first[low]), int(last[low]), int(width[low])))
     return segments
 
 

@@ -9,6 +9,7 @@ from evalcard_engine.attention.plan import block_table, geometry
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.cache.pool import KVPool, KVShape
+from evalcard_engine.numerics import exact_widths
 
 SHAPES = [(1, 1, 32, 32), (9, 3, 64, 64), (4, 2, 80, 48), (12, 1, 96, 96), (8, 8, 128, 128), (3, 3, 256, 256)]
 """(heads, kv_heads, key_size, value_size)"""
@@ -41,10 +42,14 @@ def make_batch(spans: list[Span], page_size: int) -> Batch:
     return Batch(zeros, zeros, zeros, zeros[:0], tuple(spans), page_size)
 
 
-def run(pool: KVPool, spans: list[Span], query: torch.Tensor, window=None, softcap=None, gather=False) -> torch.Tensor:
+def run(
+    pool: KVPool, spans: list[Span], query: torch.Tensor, window=None, softcap=None, gather=False, widths=None
+) -> torch.Tensor:
     kv_heads = pool.keys[0].shape[1]
     table = block_table(spans, pool.page_size, gather)
-    plan = geometry(spans, table, query.shape[1], kv_heads, window)
+    if widths is None:
+        widths = exact_widths(kv_heads, (pool.keys[0].shape[-1], pool.values[0].shape[-1]))
+    plan = geometry(spans, table, query.shape[1], kv_heads, window, widths)
     return cpu.attend(query, read_blocks(pool, 0, table), plan, 0.17, softcap)
 
 
@@ -96,6 +101,16 @@ def test_a_row_is_the_same_in_any_company(shape, window: int | None) -> None:
         packed = torch.cat((query[:7], query[start:stop]))
         assert torch.equal(run(pool, [*company, here], packed, window)[7:], whole[start:stop]), (start, stop)
         assert torch.equal(run(pool, [*company, here], packed, window, gather=True)[7:], whole[start:stop])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("window", "softcap"), [(None, None), (300, None), (70, 5.0), (1, None)])
+def test_keys_that_no_row_may_see_change_no_bit_where_they_are_left_out(shape, window, softcap) -> None:
+    spans, num_pages = lay_out([(0, 600), (256, 1), (319, 80), (383, 2), (600, 130)], 256)
+    pool = make_pool(shape, num_pages, 256)
+    query = torch.randn(813, shape[0], shape[2], generator=torch.Generator().manual_seed(4)) * 2
+    widths = exact_widths(shape[1], shape[2:])
+    assert torch.equal(*(run(pool, spans, query, window, softcap, widths=some) for some in (widths, (256,))))
 
 
 def test_decoding_on_own_pages_and_on_one_shared_page() -> None:

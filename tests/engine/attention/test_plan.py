@@ -27,25 +27,34 @@ def seen_by_row(plan: Geometry) -> tuple[list[list[int]], torch.Tensor]:
     for chunk in plan.chunks:
         assert chunk.stop - chunk.start <= CHUNK_ROWS
         for wave in chunk.waves:
-            mask = torch.zeros(wave.num_rows, BLOCK)
-            if wave.mask is not None:
-                mask[wave.mask_start : wave.mask_start + len(wave.mask)] = wave.mask
             covered = []
-            for product in wave.products:
-                covered += range(product.start, product.stop)
-                for row in range(product.start, product.stop):
-                    met[chunk.start + row].append(product.block)
-                    visible[chunk.start + row].append(mask[row] > MASKED)
+            for part in wave.parts:
+                mask = torch.full((part.stop - part.start, BLOCK), MASKED)
+                mask[:, : part.width] = 0.0
+                if part.mask is not None:
+                    mask[part.mask_start : part.mask_start + len(part.mask), : part.width] = part.mask
+                for product in part.products:
+                    covered += range(part.start + product.start, part.start + product.stop)
+                    for row in range(product.start, product.stop):
+                        met[chunk.start + part.start + row].append(product.block)
+                        visible[chunk.start + part.start + row].append(mask[row] > MASKED)
             assert covered == list(range(wave.num_rows))
     return met, visible
 
 
 @settings(max_examples=30, deadline=None)
-@given(spans(), st.sampled_from([1, 2, 3, 7, 12]), st.sampled_from([None, 1, 5, 255, 256, 257, 700]))
-def test_every_row_sees_exactly_its_keys(spans: list[Span], group: int, window: int | None) -> None:
+@given(
+    spans(),
+    st.sampled_from([1, 2, 3, 7, 12]),
+    st.sampled_from([None, 1, 5, 255, 256, 257, 700]),
+    st.sampled_from([(BLOCK,), (64, 128, BLOCK), (8, BLOCK)]),
+)
+def test_every_row_sees_exactly_its_keys(
+    spans: list[Span], group: int, window: int | None, widths: tuple[int, ...]
+) -> None:
     kv_heads = 2
     heads = group * kv_heads
-    plan = geometry(spans, block_table(spans, BLOCK, gather=False), heads, kv_heads, window)
+    plan = geometry(spans, block_table(spans, BLOCK, gather=False), heads, kv_heads, window, widths)
     met, visible = seen_by_row(plan)
     outputs = plan.output_rows.view(-1, heads)
     assert torch.equal(plan.query_rows[plan.output_rows], torch.arange(len(plan.output_rows)))
@@ -69,8 +78,25 @@ def test_sequences_that_share_a_page_share_a_product() -> None:
     spans = [Span(i, 1, 300, (9, i)) for i in range(8)]
     plan = geometry(spans, block_table(spans, BLOCK, gather=False), 3, 1, None)
     first, second = plan.chunks[0].waves
-    assert [(p.start, p.stop, p.block) for p in first.products] == [(0, 64, 9)]
-    assert [(p.start, p.stop, p.block) for p in second.products] == [(8 * i, 8 * i + 8, i) for i in range(8)]
+    assert [(p.start, p.stop, p.block) for p in first.parts[0].products] == [(0, 64, 9)]
+    assert [(p.start, p.stop, p.block) for p in second.parts[0].products] == [(8 * i, 8 * i + 8, i) for i in range(8)]
+
+
+def test_rows_early_in_their_last_block_meet_the_beginning_of_it() -> None:
+    spans = [Span(0, 300, 0, (0, 1)), Span(300, 1, 600, (2, 3, 4))]
+    plan = geometry(spans, block_table(spans, BLOCK, gather=False), 3, 1, None, (64, 128, BLOCK))
+    assert [[[(p.start, p.stop, p.width) for p in wave.parts] for wave in chunk.waves] for chunk in plan.chunks] == [
+        # The token at 600 comes first, as it has most blocks; its last one is met to the 128th key.
+        [[(0, 528, 256), (528, 720, 128)], [(0, 8, 256), (8, 144, 64)], [(0, 8, 128)]],
+        [[(0, 192, 64)]],
+    ]
+
+
+def test_a_few_rows_join_those_that_meet_more() -> None:
+    spans = [Span(0, 100, 150, (0,)), Span(100, 1, 3, (1,))]
+    plan = geometry(spans, block_table(spans, BLOCK, gather=False), 3, 1, None, (64, BLOCK))
+    ((wave,),) = [chunk.waves for chunk in plan.chunks]
+    assert [(p.start, p.stop, p.width) for p in wave.parts] == [(0, 312, 256)]
 
 
 def test_small_pages_are_gathered_into_blocks() -> None:
