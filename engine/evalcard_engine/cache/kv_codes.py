@@ -5,9 +5,12 @@ its codes, as vLLM's int8_per_token_head has: the greatest magnitude / 127 of th
 the layer's own. What is not finite is stored as NaN (of int8 in the scale), because a saturated number would hide it.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 
 from evalcard_engine.quant.floats import to_fp8
@@ -94,6 +97,14 @@ class Stored(NamedTuple):
         return (self.scale is not None) == is_fp8 and (self.scales is not None) == is_int8
 
 
+def _zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
+    """Zeros that on the CPU take memory page by page as they are first written: a pool is rarely filled."""
+    if torch.device(device).type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    # torch writes its zeros; numpy asks the system for memory that is zero until somebody writes.
+    return torch.from_numpy(np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(*shape)
+
+
 class Pages:
     """One layer's keys or its values: [num_pages, kv_heads, page_size, size], as numbers or as codes. Zero at first."""
 
@@ -102,11 +113,11 @@ class Pages:
         scale: float | None,
     ) -> None:  # fmt: skip
         """codes with their ``scale``: as `KVCodes` says; None stores numbers of ``dtype``."""
-        self.data = torch.zeros(shape, dtype=dtype if codes is None else codes.dtype, device=device)
+        self.data = _zeros(shape, dtype if codes is None else codes.dtype, device)
         self._element = None if codes is None else codes.element
         self._scale = None if scale is None else torch.tensor([scale], dtype=torch.float32, device=device)
         is_int8 = self._element == "int8"
-        self._scales = torch.zeros(*shape[:-1], 1, dtype=torch.float32, device=device) if is_int8 else None
+        self._scales = _zeros((*shape[:-1], 1), torch.float32, device) if is_int8 else None
 
     @property
     def num_bytes(self) -> int:

@@ -1,5 +1,8 @@
 """The pool's slots: what is written where, and what a copy takes along."""
 
+import mmap
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -112,3 +115,16 @@ def test_codes_keep_what_is_not_finite(codes: KVCodes) -> None:
     pool.write(1, pool.slot_rows(torch.tensor([5])), bad, torch.zeros(1, 2, 5))
     assert pool.tainted
     assert bool(pool.read_keys(1, 1)[1, 1, 2].isnan()) and int(pool.read_keys(1, torch.arange(3)).isnan().sum()) <= 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's account of memory")
+@pytest.mark.parametrize("codes", [None, KVCodes("int8"), KVCodes("fp8_e4m3", 1.0, 1.0)], ids=str)
+def test_pages_take_memory_when_they_are_written(codes: KVCodes | None) -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    before = resident()
+    pool = KVPool([KVShape(4, 64, 64)] * 2, 4096, 16, torch.float32, "cpu", None if codes is None else [codes] * 2)
+    assert pool.num_bytes > 32 << 20
+    assert resident() - before < pool.num_bytes // 8
+    assert not pool.keys[1].view(torch.uint8).any() and pool.keys[0].is_contiguous()
