@@ -15,9 +15,9 @@ from evalcard.errors import UserError
 from evalcard.gate.judge import with_verdict
 from evalcard.gate.verdict import GateVerdict
 from evalcard.results.compared import Comparison
-from evalcard.results.files import encode, exists, is_file
+from evalcard.results.files import encode, exists, is_file, is_temporary
 from evalcard.results.journal import Address
-from evalcard.results.lock import LOCK_FILE, OWNER_FILE
+from evalcard.results.lock import CARDS_LOCK_FILE, LOCK_FILE, OWNER_FILE
 from evalcard.results.origin import versions
 from evalcard.results.records import ItemId, RunRecord, Sample, SourceRecord, TaskRecord, Verdict
 from evalcard.results.store import RUN_FILE, RunFolder
@@ -53,6 +53,7 @@ def keep_comparison(
     path = folder.expanduser() if folder is not None else out.expanduser() / _name(found, digest)
     _refuse_taken(path, digest)
     with RunFolder.locked(path, _ADVICE) as held:
+        _refuse_taken(path, digest)  # since, by another process
         run = _record(found, path.resolve().name or "compared", digest, limits or {}, command)
         comparison = comparison.model_copy(update={"run": run.name})
         if verdict is not None:
@@ -69,7 +70,8 @@ def keep_comparison(
 
 
 def _refuse_taken(path: Path, digest: str) -> None:
-    """A folder with anything in it is taken, unless it holds the same comparison."""
+    """A folder with anything in it is taken, unless it holds the same comparison, or what a writer that was killed at
+    its first file left."""
     if is_file(path / RUN_FILE):
         there = RunFolder(path).read_run()
         if there.resolved.get(_DIGEST) == digest:
@@ -79,8 +81,12 @@ def _refuse_taken(path: Path, digest: str) -> None:
         )
     if exists(path) and not path.is_dir():
         raise UserError(f"--card {path} is a file; give a folder, or leave its name out.")
-    if exists(path) and any(one.name not in (LOCK_FILE, OWNER_FILE) for one in path.iterdir()):
+    if exists(path) and any(not _is_left(one) for one in path.iterdir()):
         raise UserError(f"--card {path} is a folder with other files in it. Give a new one, or leave its name out.")
+
+
+def _is_left(path: Path) -> bool:
+    return path.name in (LOCK_FILE, OWNER_FILE, CARDS_LOCK_FILE) or is_temporary(path)
 
 
 def _name(found: SideBySide, digest: str) -> str:

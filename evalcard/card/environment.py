@@ -1,24 +1,30 @@
 """Jinja as cards use it: strict about names, the user's own template before ours, and faults said by their line."""
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalcard.card import escape
+from evalcard.card.templatefaults import OWN, check_blocks, check_names, fault, place_of, said
 from evalcard.errors import UserError
 from evalcard.resources import card_templates
 
 if TYPE_CHECKING:
     from jinja2 import Environment, StrictUndefined
 
-OWN = "own/"
-"""Before the name of a user's template, so that it may be called as ours is and still extend it."""
+MAX_STEPS, MAX_SECONDS = 200_000, 10.0
+"""Rounds of loops and calls in which a user's template is to make a card, and for how long; ours makes a thousand or
+two."""
+MAX_SIZE, MAX_MADE = 4_000_000, 100_000_000
+"""Characters of a card or of any value on the way, and of all of these. The Hub shows pages of 200,000."""
 
 
 def make_environment(templates: Path, own: Mapping[str, str] | None = None) -> "Environment":
     """Jinja over a folder of templates; no HTML escapes, as the output is Markdown.
 
-    ``own``: templates of the user's by name. A run's folder may come from others, so these run in Jinja's sandbox.
+    ``own``: templates of the user's by name. A run's folder may come from others, so these run in Jinja's sandbox, and
+    end: docs/cards.md has the bounds.
     """
     from jinja2 import ChoiceLoader, FileSystemLoader, FunctionLoader
     from jinja2.sandbox import SandboxedEnvironment
@@ -28,7 +34,8 @@ def make_environment(templates: Path, own: Mapping[str, str] | None = None) -> "
     def load(name: str) -> tuple[str, str, Callable[[], bool]] | None:
         return (given[name], name, lambda: True) if name in given else None
 
-    environment = SandboxedEnvironment(
+    kind = _bounded_environment() if given else SandboxedEnvironment
+    environment: Any = kind(
         loader=ChoiceLoader([FunctionLoader(load), FileSystemLoader(templates)]),
         undefined=_undefined(),
         trim_blocks=True,
@@ -37,7 +44,7 @@ def make_environment(templates: Path, own: Mapping[str, str] | None = None) -> "
         autoescape=False,
         finalize=lambda value: escape.plain(value) if isinstance(value, str) else value,
     )
-    environment.filters |= {
+    filters: dict[str, Callable[..., Any]] = {
         "cell": escape.escape_cell,
         "prose": escape.escape_prose,
         "code": escape.code,
@@ -46,7 +53,32 @@ def make_environment(templates: Path, own: Mapping[str, str] | None = None) -> "
         "whole": escape.on_one_line,
         "sentences": escape.join_words,
     }
+    environment.take_filters(filters) if given else environment.filters.update(filters)
     return environment
+
+
+@functools.cache
+def _bounded_environment() -> "type[Any]":
+    """The sandbox that ends, which lets a template fill lists of its own, as ours do."""
+    from jinja2 import TemplateNotFound
+    from jinja2.sandbox import SandboxedEnvironment
+
+    from evalcard.tasks.files.bounded import BoundedEnvironment, Bounds
+
+    class Bounded(BoundedEnvironment):
+        def bounds(self) -> Bounds:
+            return Bounds(MAX_STEPS, MAX_SIZE, MAX_MADE, MAX_SECONDS)
+
+        def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+            return SandboxedEnvironment.is_safe_attribute(self, obj, attr, value)
+
+        def join_path(self, template: str, parent: str) -> str:
+            # No template can name the user's, so that none comes to extend, include or import itself.
+            if template.startswith(OWN):
+                raise TemplateNotFound(template)
+            return super().join_path(template, parent)
+
+    return Bounded
 
 
 def _undefined() -> "type[StrictUndefined]":
@@ -69,70 +101,39 @@ def _undefined() -> "type[StrictUndefined]":
 
 def render(environment: "Environment", template: str, names: Mapping[str, object]) -> str:
     """The page. Raises UserError for what is wrong with a template of the user's; a fault of ours stays what it is."""
-    from jinja2 import TemplateError, TemplateSyntaxError
+    from jinja2 import TemplateSyntaxError
 
+    is_own = template.startswith(OWN)
     try:
-        if template.startswith(OWN):
-            _check_blocks(environment, template)
-        text = environment.get_template(template).render(names)
+        text = _render_own(environment, template, names) if is_own else environment.get_template(template).render(names)
+    except UserError:
+        raise
     except TemplateSyntaxError as error:
         if not (error.name or "").startswith(OWN):
             raise
-        raise _fault(error.name, error.lineno, error.message) from None
+        raise fault(error.name, error.lineno, error.message) from None
     except Exception as error:
-        own, line = _place(error, template)
+        own, line = place_of(error, template)
         # What a template of the user's asks of a value may raise anything; in ours it is our error.
         if own is None:
             raise
-        said = error.message if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
-        raise _fault(own, line, said) from None
+        raise fault(own, line, said(environment, error)) from None
     # Blocks that are left out leave their blank lines behind.
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
     return text.strip("\n") + "\n"
 
 
-def _check_blocks(environment: "Environment", template: str) -> None:
-    """A block that the extended template does not have would be left out without a word."""
-    from jinja2 import nodes
+def _render_own(environment: "Environment", template: str, names: Mapping[str, object]) -> str:
+    from evalcard.tasks.files.bounded import BoundedEnvironment, bounded_text
 
-    loader = environment.loader
-    assert loader is not None
-    parsed = environment.parse(loader.get_source(environment, template)[0], template, template)
-    parents = [node.template.value for node in parsed.find_all(nodes.Extends) if isinstance(node.template, nodes.Const)]
-    if not parents or parents[0].startswith(OWN):
-        return
-    known = environment.get_template(parents[0]).blocks
-    for node in parsed.body:
-        if isinstance(node, nodes.Block) and node.name not in known:
-            from evalcard.tasks.files.suggest import near
-
-            raise _fault(
-                template, node.lineno,
-                f"{parents[0]} has no block {node.name!r}{near(node.name, known)}; it has {', '.join(sorted(known))}",
-            )  # fmt: skip
+    assert isinstance(environment, BoundedEnvironment), environment
+    environment.start()
+    check_names(environment, template)
+    check_blocks(environment, template)
+    return bounded_text(environment.get_template(template), names)
 
 
 def card_environment(own: Mapping[str, str] | None = None) -> "Environment":
     """Over the templates that ship with evalcard."""
     return make_environment(card_templates(), own)
-
-
-def _place(error: Exception, template: str) -> tuple[str | None, int | None]:
-    """The innermost line of a user's template that led to the error; (None, None) where none did."""
-    found: tuple[str | None, int | None] = (template, None) if template.startswith(OWN) else (None, None)
-    trace: Any = error.__traceback__
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if name.startswith(OWN):
-            found = name, trace.tb_lineno
-        trace = trace.tb_next
-    return found
-
-
-def _fault(name: str | None, line: int | None, said: str | None) -> UserError:
-    where = f"{(name or '').removeprefix(OWN)}{f', line {line}' if line else ''}"
-    return UserError(
-        f"the template {where}: {(said or 'it cannot be rendered').rstrip('.')}. What a card's template may use is in "
-        "docs/cards.md; mend it, or leave --template out to use evalcard's own."
-    )

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from evalcard.errors import UserError
 from evalcard.results.files import encode_record, is_file, read_record
+from evalcard.results.lock import cards_lock
 from evalcard.results.records import SCHEMA, Record
 
 CARD_FILE = "card.json"
@@ -79,7 +80,17 @@ def read_options(folder: Path) -> CardOptions:
 @contextmanager
 def store_options(folder: HasPath, given: Given) -> Iterator[CardOptions]:
     """Add what was given to what is stored, checked first; yields what is to be rendered with. It is kept once the
-    block ends well, so that a template which cannot be rendered is not."""
+    block ends well, so that a template which cannot be rendered is not. Nobody else's words are added meanwhile, as one
+    of the two would be lost."""
+    with cards_lock(folder.path):
+        before, after = _added(folder, given)
+        yield _with_notes(after, folder.path)
+        if after != before:
+            folder.write_bytes(CARD_FILE, encode_record(after, indent=1) + b"\n")
+
+
+def _added(folder: HasPath, given: Given) -> tuple[CardOptions, CardOptions]:
+    """What is stored, and that with what was given."""
     path = folder.path / CARD_FILE
     before = read_record(path, CardOptions, "Remove it first.") if is_file(path) else CardOptions()
     changes: dict[str, Any] = {key: value or None for key, value in (given.words or {}).items() if value is not None}
@@ -96,9 +107,7 @@ def store_options(folder: HasPath, given: Given) -> Iterator[CardOptions]:
         changes["notes"] = None if str(given.notes) in ("", ".") else read_text(given.notes, "--notes")
     after = before.model_copy(update=changes)
     check_options(after)
-    yield _with_notes(after, folder.path)
-    if after != before:
-        folder.write_bytes(CARD_FILE, encode_record(after, indent=1) + b"\n")
+    return before, after
 
 
 def _with_notes(options: CardOptions, folder: Path) -> CardOptions:

@@ -21,6 +21,7 @@ from evalcard.card.view import CardView, card_view
 from evalcard.errors import UserError
 from evalcard.results.compared import Comparison
 from evalcard.results.files import safe_name
+from evalcard.results.lock import cards_lock
 from evalcard.results.records import RunRecord
 
 if TYPE_CHECKING:
@@ -77,7 +78,11 @@ def write_cards(
     where the run is incomplete and lacks models that were compared, and for a user's template that is wrong.
     """
     _check_models(run, comparison)
-    options = read_options(folder.path) if options is None else options
+    with cards_lock(folder.path):
+        return _written(folder, run, comparison, read_options(folder.path) if options is None else options)
+
+
+def _written(folder: CardFolder, run: RunRecord, comparison: Comparison, options: CardOptions) -> list[Path]:
     environment = card_environment(options.own_templates)
     template = f"{OWN}{options.template_name}" if options.own_templates else CARD_TEMPLATE
     cards = {f"models/{safe_name(m.slug)}/": _card(run, comparison, m.slug, options) for m in run.models[1:]}

@@ -12,6 +12,8 @@ from evalcard.results.compared import ComparedRow
 from evalcard.results.records import ModelRecord, RunRecord, TaskRecord
 
 OWN_JUDGE = "task's own"
+_EXACT = "rows exact"
+"""In the engine's numerics; it says "rows inexact" where an answer may depend on what else was asked with it."""
 _SOURCES = {"evalcard": "evalcard", "lm_eval": "lm-evaluation-harness", "file": "own task file"}
 
 
@@ -51,6 +53,8 @@ class Settings:
     backend: str
     numerics: tuple[tuple[str, str], ...]
     """(who, numerics): one entry where all models agree; models of one role and equal numerics share one."""
+    is_exact: bool
+    """Whether equal numerics promise equal answers: those of evalcard's own engine do, unless they say otherwise."""
     facts: tuple[tuple[str, str], ...]
     """(label, value) of what was set away from the default and touches answers."""
     seed: int
@@ -85,6 +89,7 @@ def settings_of(run: RunRecord, models: Sequence[ModelRecord]) -> Settings:
         created=run.created[:10],
         backend=str(run.resolved.get("backend", "evalcard")),
         numerics=() if run.sources else _numerics(models),
+        is_exact=_is_exact(run, models),
         facts=tuple(_facts(run)),
         seed=run.seed,
         versions=tuple((name, without_paths(version)) for name, version in run.versions.items()),
@@ -151,6 +156,12 @@ def _numerics(models: Sequence[ModelRecord]) -> tuple[tuple[str, str], ...]:
     if len(told) == len(models) and len({numerics for _, numerics in told}) == 1:
         return (("both models", told[0][1]),)
     return tuple((_who(models, told, one), one[1]) for one in dict.fromkeys(told))
+
+
+def _is_exact(run: RunRecord, models: Sequence[ModelRecord]) -> bool:
+    told = [model.numerics for model in models]
+    is_own = run.resolved.get("backend", "evalcard") == "evalcard" and not run.sources
+    return is_own and bool(told) and all(one and _EXACT in one.split("; ") for one in told)
 
 
 def _who(models: Sequence[ModelRecord], told: Sequence[tuple[str, str]], wanted: tuple[str, str]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from evalcard.card import numbers
 from evalcard.card.contrasts import error_growth
 from evalcard.card.tables import average_of, categories, interval_of, score_of, tasks_of
-from evalcard.results.compared import ComparedRow, Comparison, CompressedScore
+from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, RecoveryRecord
 from evalcard.results.records import RunRecord
 
 TELLING_GROWTH, TELLING_RECOVERY, TELLING_P = 1.5, 95.0, 0.05
@@ -34,6 +34,20 @@ class ErrorsView:
 
     task: str
     growth: str
+
+
+@dataclass(frozen=True, slots=True)
+class BelowView:
+    """A row that its category's average, which the first words state, does not stand for."""
+
+    task: str
+    recovery: str
+    interval: str
+    category: str
+    average: str
+    """Recovery of the category's average."""
+    num_rows: int
+    """How many rows that average is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +96,30 @@ def telling_errors(comparison: Comparison, slug: str) -> tuple[ErrorsView, ...]:
         if score is not None and _is_telling(score):
             found.append(ErrorsView(row.task, error_growth(row, score)))
     return tuple(found)
+
+
+def below_average(comparison: Comparison, slug: str) -> tuple[BelowView, ...]:
+    """Rows below 100 % whose whole interval lies below the recovery of their category's average, as printed; the lowest
+    first. A row that is no part of an average is in the first words itself."""
+    found: list[tuple[float, BelowView]] = []
+    for average in comparison.averages:
+        whole = score_of(average, slug)
+        if whole is None or whole.recovery is None:
+            continue
+        for row in comparison.tasks:
+            score = score_of(row, slug) if row.task in average.tasks else None
+            own = score.recovery if score is not None else None
+            if own is not None and _is_below(own, whole.recovery):
+                said, mean = numbers.recovery(own.value), numbers.recovery(whole.recovery.value)
+                view = BelowView(row.task, said, interval_of(score), average.category, mean, len(average.tasks))
+                found.append((own.value, view))
+    return tuple(view for _, view in sorted(found, key=lambda one: one[0]))
+
+
+def _is_below(own: RecoveryRecord, average: RecoveryRecord) -> bool:
+    if own.high is None or own.value >= 100:
+        return False
+    return round(own.high, numbers.DECIMALS) < round(average.value, numbers.DECIMALS)
 
 
 def flips_view(run: RunRecord, comparison: Comparison, slug: str) -> FlipsView | None:

@@ -19,10 +19,12 @@ from evalcard.card.reproduction import Reproduction, reproduction_of
 from evalcard.card.settings import RowSettings, Settings, row_settings, settings_of
 from evalcard.card.stopped import StoppedLine, Unfinished, is_sequential, stopped_lines, unfinished_of
 from evalcard.card.summary import (
+    BelowView,
     ErrorsView,
     FlipsView,
     Headline,
     StepView,
+    below_average,
     coarsest,
     flips_view,
     has_untested,
@@ -73,6 +75,7 @@ class CardView:
     """Bytes of the weights in percent of the baseline's."""
     headlines: tuple[Headline, ...]
     errors: tuple[ErrorsView, ...]
+    below: tuple[BelowView, ...]
     flips: FlipsView | None
     coarsest: StepView | None
     confidence: str
@@ -130,6 +133,7 @@ def card_view(run: RunRecord, comparison: Comparison, slug: str, options: CardOp
         weights_share=_share(model.weight_bytes, baseline.weight_bytes),
         headlines=headlines_of(comparison, slug),
         errors=telling_errors(comparison, slug),
+        below=below_average(comparison, slug),
         flips=flips_view(run, comparison, slug),
         coarsest=coarsest(run, comparison),
         confidence=f"{100 * comparison.confidence:g}",
@@ -178,7 +182,7 @@ def model_view(model: ModelRecord) -> ModelView:
         revision=model.revision,
         scheme=model.scheme,
         scheme_title=model.scheme_title,
-        bits_per_weight=None if model.bits_per_weight is None else f"{model.bits_per_weight:.{numbers.DECIMALS}f}",
+        bits_per_weight=None if model.bits_per_weight is None else numbers.bits(model.bits_per_weight),
         weights=None if model.weight_bytes is None else numbers.megabytes(model.weight_bytes),
         parameters=None if model.num_parameters is None else numbers.parameters(model.num_parameters),
     )

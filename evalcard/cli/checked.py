@@ -1,5 +1,6 @@
 """``evalcard card --check``: what is wrong with a card, evalcard's own or somebody else's; offline."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ def _of_run(target: str, out: Path) -> Iterator[_Result]:
         *((folder.path / "models" / safe_name(slug) / CARD, slug) for slug in slugs),
     ]:
         if not is_file(path):
-            raise UserError(f"there is no {path}. Write the cards first: evalcard card {folder.path}")
+            raise UserError(f"there is no {path}. Write the cards first: evalcard card {shlex.quote(str(folder.path))}")
         yield _look_at(path, folder, slug)
 
 
@@ -100,7 +101,7 @@ def _report(results: Sequence[_Result], num_rendered: int) -> int:
     from evalcard.cli.lines import on_one_line, tell
 
     for result in results:
-        for problem in result.problems:
+        for problem in (*result.problems, *result.checked.notes):
             place = result.path if problem.line is None else f"{result.path}:{problem.line}"
             tell(on_one_line(f"{place}: {problem.level}: {problem.message}"))
     first = f"{_count(num_rendered, 'file')} of the run's cards were rendered anew, then checked: "

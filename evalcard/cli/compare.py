@@ -1,5 +1,6 @@
 """``evalcard compare``: two stored results beside each other, and the items that flipped."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,7 +145,7 @@ def _refuse_fidelity_as_result(*given: str | None) -> None:
         if one is not None and not one.endswith(_RESULTS) and is_file(Path(one)) and is_fidelity(Path(one)):
             raise UserError(
                 f"{one} is what llama-perplexity --kl-divergence printed, which has no answers to compare. Give it "
-                f"beside two results: evalcard compare BASELINE COMPRESSED --fidelity {one}."
+                f"beside two results: evalcard compare BASELINE COMPRESSED --fidelity {shlex.quote(one)}."
             )
 
 

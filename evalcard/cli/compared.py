@@ -1,6 +1,7 @@
 """What ``evalcard compare`` prints: for a person, for a program, or in the form of another page."""
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -116,6 +117,6 @@ def print_kept(paths: list[Any]) -> None:
     """Where the card lies and what can be done with it; on stderr, as stdout may be passed on."""
     from evalcard.cli.lines import on_one_line
 
-    folder = paths[0].parent
+    folder = shlex.quote(str(paths[0].parent))
     click.echo(on_one_line(f"Card: {paths[0]}"), err=True)
     click.echo(on_one_line(f"Judge it with evalcard gate {folder}, read it with evalcard report {folder}."), err=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from evalcard.card import numbers
 from evalcard.cli.layout import wrap_name
 from evalcard.cli.lines import WIDTH, disarmed
 
@@ -67,7 +68,7 @@ def _summary(found: "Inspection") -> Iterator[str]:
 
     yield from _wrapped(f"{found.name}: {found.model_type}, {_format(found)}")
     bits = found.bits_per_weight
-    share = "" if bits is None else f"; {bits:.2f} bits per weight of the decoder's linears, scales included"
+    share = "" if bits is None else f"; {numbers.bits(bits)} bits per weight of the decoder's linears, scales included"
     yield from _wrapped(f"{found.num_bytes / 1e6:,.1f} MB of weights in the files{share}")
     rows = kind_rows(found)
     if not rows:
@@ -97,7 +98,7 @@ def _table(rows: "Sequence[KindRow]") -> Iterator[str]:
     cells = [("Layer", "Count", "Stored as", "Inputs", "Bits")]
     for row in rows:
         count = str(row.count) if row.count == row.of else f"{row.count} of {row.of}"
-        bits = "" if row.bits_per_weight is None else f"{row.bits_per_weight:.2f}"
+        bits = "" if row.bits_per_weight is None else numbers.bits(row.bits_per_weight)
         cells.append((row.kind, count, row.stored, row.inputs or "", bits))
     widths = _fitting([max(map(len, column)) for column in zip(*cells, strict=True)])
     for number, line in enumerate(cells):

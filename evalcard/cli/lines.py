@@ -9,14 +9,19 @@ import click
 
 WIDTH = 80
 _LABEL = 11
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What moves a terminal's cursor or changes its state; a prompt may hold any of it."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What moves a terminal's cursor, changes its state or turns round what follows; a prompt may hold any of it."""
 _COMMAND = re.compile(r"^(\s*)::")
 
 
 def visible(text: str) -> str:
     """The text without what a terminal would obey."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(_number, text)
+
+
+def _number(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def disarmed(text: str) -> str:

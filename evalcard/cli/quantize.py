@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from evalcard.card import numbers
+
 
 @click.command("quantize")
 @click.argument("model")
@@ -56,7 +58,7 @@ def command(model: str, quiet: bool, **given: Any) -> int:
     job = Job(model=parse_model(model), **given)
     found = quantize(job, make_progress(quiet), None if quiet else _show)
     bits = found.bits_per_weight
-    size = f"{found.num_bytes / 1e6:,.1f} MB" + ("" if bits is None else f", {bits:.2f} bits per weight")
+    size = f"{found.num_bytes / 1e6:,.1f} MB" + ("" if bits is None else f", {numbers.bits(bits)} bits per weight")
     click.echo(f"{job.out}: {found.scheme_words}; {size}")
     return 0
 

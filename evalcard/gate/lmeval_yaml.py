@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalcard.errors import UserError
+from evalcard.gate.strict import shown
 from evalcard.yamltext import read_yaml
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ SECTION = "lmeval"
 _DEFAULTS: Mapping[str, Any] = {"task": "gsm8k", "num_fewshot": 5, "limit": 1000, "recovery_threshold": 0.95}
 """Of that file, where it leaves a key out."""
 _STDERR = "_stderr,"
+_MOST_EXPECTED = 1e9
+"""No score is larger; of what is no number, nothing is smaller either."""
 
 Measure = tuple[str, str]
 """(metric, filter)."""
@@ -62,7 +65,7 @@ def read_lmeval(path: Path) -> "GateSpec | None":
 def _setup(path: Path, data: Mapping[str, Any], section: Mapping[str, Any]) -> LmevalSetup:
     told = {**_DEFAULTS, **section}
     task, shots, limit = told["task"], told["num_fewshot"], told["limit"]
-    if not isinstance(task, str) or not task.strip() or "," in task:
+    if not isinstance(task, str) or not task.strip() or not task.isprintable() or "," in task:
         raise _fault(path, "task", task, "give the name of one task")
     if type(shots) is not int or shots < 0:
         raise _fault(path, "num_fewshot", shots, "give a whole number from 0")
@@ -93,8 +96,8 @@ def _expected(path: Path, metrics: Any) -> dict[Measure, float]:
     for key, value in metrics.items():
         if _STDERR in str(key):
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _fault(path, f"metrics.{key}", value, "give a number")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_EXPECTED:
+            raise _fault(path, f"metrics.{key}", value, "give a number, the score that is expected")
         found[_measure(str(key))] = float(value)
     return found
 
@@ -125,7 +128,7 @@ def as_percent(fraction: float) -> float:
 
 
 def _fault(path: Path, where: str, value: Any, advice: str) -> UserError:
-    return UserError(f"the gate file {path} is not right: {SECTION}.{where} is {value!r}; {advice}.")
+    return UserError(f"the gate file {path} is not right: {SECTION}.{where[:80]} is {shown(value)}; {advice}.")
 
 
 def _measure(key: str) -> Measure:

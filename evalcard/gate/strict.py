@@ -1,5 +1,6 @@
 """YAML that says exactly what it is expected to say: no unknown key, none given twice, every message with its place."""
 
+import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -10,6 +11,13 @@ from evalcard.errors import UserError
 from evalcard.yamltext import read_yaml
 
 T = TypeVar("T")
+
+
+def shown(value: Any) -> str:
+    """A value as a message can hold it: a few lines of YAML with aliases say more than fits into memory."""
+    short = reprlib.Repr()
+    short.maxlevel, short.maxstring, short.maxother, short.maxlong = 3, 80, 80, 40
+    return short.repr(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,7 @@ class Place:
         below = self.at(key)
         data = self.data.get(key, {})
         if not isinstance(data, dict):
-            raise below.error(f"is {data!r}; give a mapping")
+            raise below.error(f"is {shown(data)}; give a mapping")
         below.check_keys(data, known)
         return Place(below.path, below.where, data)
 
@@ -49,14 +57,16 @@ class Place:
         unknown = [key for key in data if not isinstance(key, str) or (known is not None and key not in known)]
         if unknown:
             allowed = f"Known keys: {', '.join(known)}" if known is not None else "Put it in quotes to make it text"
-            raise self.error(f"has the key {unknown[0]!r}, which is {'unknown' if known else 'no text'}. {allowed}")
+            raise self.error(
+                f"has the key {shown(unknown[0])}, which is {'unknown' if known else 'no text'}. {allowed}"
+            )
 
     def number(self, key: str, default: float) -> float:
         return self.at(key).as_number(self.data[key]) if key in self.data else default
 
     def as_number(self, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.error(f"is {value!r}; give a number")
+            raise self.error(f"is {shown(value)}; give a number")
         try:
             return float(value)
         except OverflowError:
@@ -68,7 +78,7 @@ class Place:
         if isinstance(value, date):
             return value.isoformat()
         if not isinstance(value, str):
-            raise self.at(key).error(f"is {value!r}; give text")
+            raise self.at(key).error(f"is {shown(value)}; give text")
         return value
 
     def text_or_none(self, key: str) -> str | None:

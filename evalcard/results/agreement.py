@@ -78,7 +78,8 @@ def _of_row(row: ComparedRow) -> Iterator[str]:
     if (row.baseline.stderr or 0) < 0 or not 0 <= row.chance <= 1:
         yield f"the baseline's standard error is {row.baseline.stderr}, the chance level {row.chance:g}"
     for one in row.compressed:
-        faults = chain(_of_score(one), _of_recovery(row, one), _of_paired(one.paired) if one.paired else ())
+        pairs = chain(_of_paired(one.paired), _of_counts(row, one, one.paired)) if one.paired else ()
+        faults = chain(_of_score(one), _of_recovery(row, one), pairs)
         yield from (f"{one.model}: {fault}" for fault in faults)
 
 
@@ -140,6 +141,22 @@ def _of_paired(paired: PairedRecord) -> Iterator[str]:
         yield f"paired has the variances {variances[0]:g}, {variances[1]:g} and a covariance of {paired.covariance:g}"
     if paired.degrees is not None and paired.degrees <= 0:
         yield f"paired has {paired.degrees:g} degrees of freedom"
+
+
+def _of_counts(row: ComparedRow, one: CompressedScore, paired: PairedRecord) -> Iterator[str]:
+    """Where all items are right or wrong, the scores and the flips follow from how many are so with which model."""
+    if not paired.is_binary or one.sequential is not None or paired.n != row.n or paired.both is None:
+        return
+    lost, gained = paired.lost or 0.0, paired.gained or 0.0
+    for name, told, count in (("lost", one.lost, lost), ("gained", one.gained, gained)):
+        if told is not None and told != count:
+            yield f"{name} is {told}, and its pairs count {count:g}"
+    of_baseline, of_compressed = (paired.both + lost) / paired.n, (paired.both + gained) / paired.n
+    if max(abs(row.baseline.score - of_baseline), abs(one.score - of_compressed)) > _CLOSE:
+        yield (
+            f"its scores are {row.baseline.score:g} and {one.score:g}, and its pairs make {of_baseline:g} and "
+            f"{of_compressed:g}"
+        )
 
 
 def _of_fidelity(one: FidelityRecord) -> Iterator[str]:

@@ -1,11 +1,14 @@
 """Whole files written in one step, records as JSON, and file names made from task names."""
 
 import contextlib
+import glob
 import hashlib
 import json
 import math
 import os
 import re
+import secrets
+import time
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +21,10 @@ R = TypeVar("R", bound=Record)
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 120
+_TEMPORARY = re.compile(r"\..{1,40}\.(?:[0-9]+|[0-9a-f]{12})\.tmp", re.DOTALL)
+"""The second part is a process id where an older evalcard wrote it."""
+_LEFT_AFTER = 3600.0
+"""Seconds: nobody takes so long to write one file."""
 _WINDOWS_DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
 
 
@@ -91,8 +98,16 @@ def read_record(path: Path, kind: type[R], advice: str) -> R:
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}. {advice}") from None
+        raise unreadable(path, error, advice) from None
     return decode_record(text, kind, str(path), advice)
+
+
+def unreadable(path: Path, error: OSError, advice: str) -> UserError:
+    """What is to be raised where ``path`` cannot be read. ``advice`` is how to get what is not there; what is there,
+    and may not be read, need not be made again."""
+    if isinstance(error, PermissionError):
+        advice = "Make it readable, then give the same command again."
+    return UserError(f"cannot read {path}: {error.strerror or error}. {advice}")
 
 
 def is_file(path: Path) -> bool:
@@ -111,13 +126,23 @@ def exists(path: Path) -> bool:
         return False
 
 
+def is_temporary(path: Path) -> bool:
+    """Whether it is, by its name, a file that ``write_whole`` was writing when it was killed."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace ``path`` in one step: whoever reads it sees the old content or the new, also after a crash."""
-    # Cut, so that a name may be as long as the file system allows.
-    temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}.tmp")
+    """Replace ``path`` in one step: whoever reads it sees the old content or the new, also after a crash.
+
+    What an earlier writer of ``path`` left when it was killed, an hour ago or more, is removed.
+    """
+    # Cut, so that a name may be as long as the file system allows; by chance, as containers that share a folder may
+    # give their processes the same number.
+    temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
+        _remove_left(path)
+        with open(temporary, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -130,6 +155,14 @@ def write_whole(path: Path, content: bytes) -> None:
             f"cannot write {path}: {error.strerror or error}. What was there before is unchanged. "
             "Free space or change the permissions, then give the same command again."
         ) from None
+
+
+def _remove_left(path: Path) -> None:
+    """Temporary files of writers that were killed. By age, as one on another machine may write at this moment."""
+    for left in path.parent.glob(f".{glob.escape(path.name[:40])}.*.tmp"):
+        with contextlib.suppress(OSError):  # another process was quicker, or it is not ours to remove
+            if is_temporary(left) and time.time() - left.stat().st_mtime > _LEFT_AFTER:
+                left.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

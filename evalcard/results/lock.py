@@ -13,6 +13,7 @@ from filelock import FileLock, SoftFileLock, Timeout
 from evalcard.errors import UserError
 
 LOCK_FILE = ".lock"
+CARDS_LOCK_FILE = ".lock.cards"
 OWNER_FILE = ".lock.owner"
 """A file of its own: taking the lock may empty the lock file, also for a process that does not get it."""
 
@@ -38,6 +39,28 @@ def file_lock(path: Path, seconds: float = 10.0) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextlib.contextmanager
+def cards_lock(folder: Path, seconds: float = 60.0) -> Iterator[None]:
+    """For the time of rendering a run's cards and keeping what they are rendered with: nobody else does so meanwhile,
+    so that all files of them are of one rendering. Whoever holds it may enter it again.
+
+    Apart from the run's own lock, as cards may be written while the run goes on. Where no lock can be made nothing is
+    locked: if the folder cannot be written at all, the first file tells. Raises UserError where another process has it
+    for longer than ``seconds``.
+    """
+    lock = FileLock(folder / CARDS_LOCK_FILE, timeout=seconds, is_singleton=True)
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(lock)
+        except Timeout:
+            raise UserError(
+                f"the cards of {folder} are being written by another process. Give the command again when it is done."
+            ) from None
+        except (OSError, NotImplementedError):
+            pass
+        yield
 
 
 class RunLock:

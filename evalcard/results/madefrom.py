@@ -1,5 +1,6 @@
 """Are the answers and verdicts that a comparison was made from still those that lie in the run's folder?"""
 
+import shlex
 from collections.abc import Mapping
 
 from evalcard.errors import UserError
@@ -36,4 +37,6 @@ def _advice(run: RunRecord, is_of_answers: bool) -> str:
         return "Put the file back, or compare the results again, with --card and a new folder."
     if is_of_answers:
         return "Put the file back, or give the `evalcard run` command again: it computes the answers that are missing."
-    return f"Give `evalcard rescore {run.name}`: it grades the stored answers again and compares them anew."
+    return (
+        f"Give `evalcard rescore {shlex.quote(run.name)}`: it grades the stored answers again and compares them anew."
+    )

@@ -44,6 +44,9 @@ def locate(out: Path, given: str) -> Reference:
                 return found
             unread = unread or (path if exists(path) and which == given else None)
     if unread is not None:
+        from evalcard.results.imported.detect import refuse_damaged
+
+        refuse_damaged(unread)
         raise UserError(
             f"{unread} holds no stored result: neither a run of evalcard ({RUN_FILE}) nor results with answers of "
             "lm-eval, lighteval or inspect_ai. Name a run, or the folder or file that its harness wrote."

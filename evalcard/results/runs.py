@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evalcard.errors import ComparisonRefused, UserError
-from evalcard.results.files import exists, is_file
+from evalcard.results.files import exists, is_file, unreadable
 from evalcard.results.records import ModelRecord, RunRecord
 from evalcard.results.store import RUN_FILE, RunFolder
 
@@ -23,7 +23,18 @@ def find_run(out: Path, which: str = LATEST) -> RunFolder:
     for path in (out / which, Path(which).expanduser()):
         if is_file(path / RUN_FILE):
             return RunFolder(path)
+        _refuse_closed(path)
     raise UserError(f"there is no run {which!r} in {out} and no such run folder. {_existing(out)}")
+
+
+def _refuse_closed(path: Path) -> None:
+    """Raises UserError for a folder that may not be looked into: what is in it is not known to be missing."""
+    try:
+        (path / RUN_FILE).stat()
+    except PermissionError as error:
+        raise unreadable(path, error, "") from None
+    except OSError:
+        pass
 
 
 def run_folders(out: Path) -> Iterator[RunFolder]:

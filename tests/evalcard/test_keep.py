@@ -161,6 +161,31 @@ def test_what_was_cut_off_is_done_again(beside: SideBySide, out: Path, monkeypat
     assert RunFolder(left).read_run().finished is not None
 
 
+def test_a_folder_that_was_cut_off_at_its_first_file_is_free(beside: SideBySide, tmp_path: Path):
+    path = tmp_path / "kept"
+    path.mkdir()
+    for name in (".lock", ".lock.owner", ".lock.cards", ".run.json.0123456789ab.tmp", ".run.json.3069.tmp"):
+        (path / name).write_bytes(b"")
+    assert keep_comparison(beside, beside.comparison, out=tmp_path, folder=path)[0] == path / "README.md"
+
+
+def test_a_folder_that_another_process_took_meanwhile_is_taken(
+    beside: SideBySide, out: Path, tmp_path: Path, stored_run: Any, monkeypatch: pytest.MonkeyPatch
+):
+    stored_run("later", slugs=("other", "small")).add("sums", BASELINE, COMPRESSED[::-1]).write()
+    other, path = compare_results(out, "before", "later"), tmp_path / "kept"
+    locked = RunFolder.locked
+
+    def late(place: Path, advice: str) -> RunFolder:
+        monkeypatch.setattr(RunFolder, "locked", locked)
+        keep_comparison(other, other.comparison, out=out, folder=place)
+        return locked(place, advice)
+
+    monkeypatch.setattr(RunFolder, "locked", late)
+    with pytest.raises(UserError, match="holds another run"):
+        keep_comparison(beside, beside.comparison, out=out, folder=path)
+
+
 def test_only_what_both_answered_is_kept(stored_run: Any, out: Path):
     stored_run("before", slugs=("tiny",)).add("sums", BASELINE).write()
     stored_run("after", slugs=("small",)).add("sums", COMPRESSED[:100]).write()

@@ -5,14 +5,15 @@ Any card's tables, in the layouts that published cards have; what is not such a 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from evalcard.card.check.columns import triples_of
 from evalcard.card.check.digits import about_mean, about_recovery, fixed, mean_of, places_of
-from evalcard.card.check.grid import Cell, Grid
-from evalcard.card.check.groups import Averaged, Line, is_average
+from evalcard.card.check.feet import base_of, is_mean_recovery
+from evalcard.card.check.grid import Grid
+from evalcard.card.check.groups import Averaged, Line, named_in
+from evalcard.card.check.orientation import read_tables
 from evalcard.card.check.problem import Level, Problem, shown
-from evalcard.card.check.table import Table, tables_of, turned
+from evalcard.card.check.table import Table
 from evalcard.compare.published import Inconsistent, Match, PublishedRow, check_average, check_row
 
 
@@ -24,14 +25,16 @@ class Tally:
     recoveries: int = 0
     averages: int = 0
     problems: list[Problem] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+    """What was not checked though it looks as if it had to follow."""
 
 
 def check_tables(grids: Sequence[Grid]) -> Tally:
     """All tables that can be read as one of baseline and compressed; the others count for nothing."""
     tally = Tally()
     for grid in grids:
-        upright = turned(grid) if any(is_average(text) for text in grid.header[1:]) else grid
-        tables = tables_of(upright, triples_of(upright))
+        tables, notes = read_tables(grid)
+        tally.notes += notes
         tally.tables += bool(tables)
         for table in tables:
             tally.problems += _cells(table)
@@ -41,8 +44,9 @@ def check_tables(grids: Sequence[Grid]) -> Tally:
     return tally
 
 
-def _problem(table: Table, cell: Cell, line: Line, what: str, advice: str, level: Level = "error") -> Problem:
-    return Problem(cell.line, f"table on line {table.grid.line}, row {shown(line.label, 90)}", what, advice, level)
+def _problem(table: Table, at: int, line: Line, what: str, advice: str, level: Level = "error") -> Problem:
+    """at: the column of the cell in question."""
+    return Problem(line.row.cells[at].line, table.place(line, at), what, advice, level)
 
 
 def _cells(table: Table) -> Iterator[Problem]:
@@ -55,10 +59,10 @@ def _cells(table: Table) -> Iterator[Problem]:
             cell, kind = line.row.cells[at], table.read(line, at).kind
             if kind == "comma":
                 what = f"{shown(cell.text)} has a comma, and readers cannot tell what it parts"
-                yield _problem(table, cell, line, what, "Write a decimal point, and nothing between thousands.")
+                yield _problem(table, at, line, what, "Write a decimal point, and nothing between thousands.")
             elif kind == "other":
                 what = f"{shown(cell.text)} under {shown(table.grid.header[at])} cannot be read as a number"
-                yield _problem(table, cell, line, what, "Write the number alone, or a dash for none.", "warning")
+                yield _problem(table, at, line, what, "Write the number alone, or a dash for none.", "warning")
 
 
 def _check_recoveries(table: Table, tally: Tally) -> None:
@@ -66,37 +70,47 @@ def _check_recoveries(table: Table, tally: Tally) -> None:
     for line in table.scored:
         row = table.row(line)
         if row is not None and row.recovery is not None and table.triple.recovery is not None:
-            _hold(table, tally, line.row.cells[table.triple.recovery], line, line, row)
+            _hold(table, tally, table.triple.recovery, line, line, row)
 
 
 def _check_foot(table: Table, tally: Tally) -> None:
-    """A row of recoveries below the average, or below the only benchmark."""
-    items = [line for line in table.lines if line.kind == "item"]
-    for at, line in enumerate(table.lines):
-        if line.kind != "recovery" or table.triple.recovery is not None:
-            continue
-        above = [one for one in table.lines[:at] if one.kind == "average"]
-        base = above[-1] if above else items[0] if len(items) == 1 else None
+    """Rows of recoveries: of the row that they name, of the average above, or of the only benchmark."""
+    feet = [line for line in table.lines if line.kind == "recovery"]
+    if table.triple.recovery is not None or table.triple.is_loose:
+        return
+    is_one_of_several = len(feet) > 1
+    for line in feet:
+        base = base_of(line, table.lines)
         printed = table.read(line, table.triple.compressed)
         row = table.row(base, printed.number) if base is not None and printed.is_number else None
         if base is not None and row is not None:
-            _hold(table, tally, line.row.cells[table.triple.compressed], line, base, row)
+            named = line if named_in(line) or not is_one_of_several else replace(line, label=_label(line, base))
+            _hold(table, tally, table.triple.compressed, named, base, row)
 
 
-def _hold(table: Table, tally: Tally, cell: Cell, line: Line, base: Line, row: PublishedRow) -> None:
+def _label(line: Line, base: Line) -> str:
+    return f"{line.label} of {base.label}"
+
+
+def _hold(table: Table, tally: Tally, at: int, line: Line, base: Line, row: PublishedRow) -> None:
     """``row``: the scores of ``base`` with the recovery that is printed in ``line``."""
     tally.recoveries += 1
     told = check_row(row)
-    if isinstance(told, Inconsistent) and not _is_of_unrounded_means(table, base, row):
-        tally.problems.append(_problem(table, cell, line, *about_recovery(row, told, table.places)))
+    is_mean = is_mean_recovery(line)
+    if isinstance(told, Inconsistent) and not _follows_from_rows(table, base, row, is_mean):
+        tally.problems.append(_problem(table, at, line, *about_recovery(row, told, table.places)))
 
 
-def _is_of_unrounded_means(table: Table, base: Line, row: PublishedRow) -> bool:
+def _follows_from_rows(table: Table, base: Line, row: PublishedRow, is_mean: bool) -> bool:
     """The recovery of an average may be the ratio of its rows' means where the printed average is misprinted: the
-    average is named then, and its recovery is right."""
+    average is named then, and its recovery is right. is_mean: what is called an average recovery may be the mean of
+    the rows' recoveries instead."""
     averaged = next((one for one in table.averages if one.average is base), None)
     rows = table.rows_of(averaged.items) if averaged is not None else None
-    return bool(rows) and isinstance(check_average(rows or (), row).recovery["ratio of averages"], Match)
+    told = check_average(rows, row).recovery if rows else {}
+    return isinstance(told.get("ratio of averages"), Match) or (
+        is_mean and isinstance(told.get("mean of recoveries"), Match)
+    )
 
 
 def _check_averages(table: Table, tally: Tally) -> None:
@@ -110,7 +124,9 @@ def _check_averages(table: Table, tally: Tally) -> None:
         if wider and len(wider) > len(rows):
             other = check_average(wider, average)
             told = other if other.baseline_is_mean and other.compressed_is_mean else told
-        advice = about_mean(rows, average) if not (told.baseline_is_mean and told.compressed_is_mean) else ""
+        advice = (
+            about_mean(rows, average, table.many) if not (told.baseline_is_mean and told.compressed_is_mean) else ""
+        )
         if not told.baseline_is_mean:
             tally.problems.append(_no_mean(table, averaged, table.triple.baseline, len(rows), advice))
         if not told.compressed_is_mean:
@@ -121,8 +137,6 @@ def _no_mean(table: Table, averaged: Averaged, at: int, num_rows: int, advice: s
     printed = table.read(averaged.average, at).number
     scores = [table.read(line, at).number for line in averaged.items or () if table.read(line, at).is_number]
     assert len(scores) == num_rows, (scores, num_rows)
-    what = (
-        f"prints an average of {printed} under {shown(table.grid.header[at])}; the mean of the {num_rows} rows it is "
-    )
-    what += f"over is {fixed(mean_of(scores), places_of(printed))}"
-    return _problem(table, averaged.average.row.cells[at], averaged.average, what, advice)
+    what = f"prints an average of {printed} under {shown(table.grid.header[at])}; the mean of the {num_rows} "
+    what += f"{table.many} it is over is {fixed(mean_of(scores), places_of(printed))}"
+    return _problem(table, at, averaged.average, what, advice)

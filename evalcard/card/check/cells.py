@@ -36,6 +36,11 @@ class Reading:
         return self.kind == "number"
 
 
+def undecorated(text: str) -> str:
+    """Without marks and standard errors, minus and percent signs made plain."""
+    return _ERROR.sub("", _ORNAMENTS.sub("", text.translate(_SIGNS))).strip()
+
+
 @lru_cache(maxsize=4096)
 def read_cell(text: str) -> Reading:
     """Strips what stands around a number: percent signs, standard errors, intervals, remarks in brackets, marks.
@@ -44,7 +49,7 @@ def read_cell(text: str) -> Reading:
     """
     if len(text) > _MOST:
         return Reading("other")
-    rest = _ERROR.sub("", _ORNAMENTS.sub("", text.translate(_SIGNS))).strip()
+    rest = undecorated(text)
     while (shorter := _BRACKETS.sub("", rest)) != rest:
         rest = shorter.strip()
     rest = rest.removesuffix("%").strip()

@@ -25,6 +25,8 @@ class Checked:
     """Tables of baseline and compressed whose arithmetic was done."""
     recoveries: int
     averages: int
+    notes: tuple[Problem, ...] = ()
+    """What looks as if it had to follow and was not checked: nothing is wrong with it as far as one can tell."""
 
 
 def check_card(text: str, *, files: Mapping[str, bytes] | None = None, own: bool = False) -> list[Problem]:
@@ -55,4 +57,6 @@ def examine_card(text: str, *, files: Mapping[str, bytes] | None = None, own: bo
     ]
     if own:
         problems += [*check_own(text, front), *check_figures(grids, prose, own_lines(text))]
-    return Checked(tuple(in_order(problems)), tally.tables, tally.recoveries, tally.averages)
+    return Checked(
+        tuple(in_order(problems)), tally.tables, tally.recoveries, tally.averages, tuple(in_order(tally.notes))
+    )

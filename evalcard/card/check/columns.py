@@ -11,7 +11,8 @@ from evalcard.card.check.grid import Grid
 
 Role = Literal["recovery", "baseline", "compressed", "quantized", "other", "unknown"]
 
-_RECOVERY = re.compile(r"\brecover(?:y|ed)\b|\bretention\b|\bretained\b", re.I)
+RECOVERY = re.compile(r"\brecover(?:y|ed)\b|\bretention\b|\bretained\b", re.I)
+"""What headers and labels call a recovery."""
 _SETTING = re.compile(
     r"\([^()]*\)|\[[^\[\]]*\]|\b(?:\d+|zero|one|few)[- ]?shots?\b|"
     r"\b\d+ (?:samples?|runs?|repeats?|seeds?|items?|questions?|tokens?)\b",
@@ -22,7 +23,9 @@ _OTHER = re.compile(
     r"above chance|\binterval\b|\bci\b|\bitems?\b|\bquestions?\b|\bsamples?\b|^n$|^#|\blost\b|\bgained\b|"
     r"^p(?:-value)?$|\bsize\b|\bbpw\b|\bweights?\b|\bmemory\b|\bv?ram\b|\blatency\b|\bspeed|\bthroughput\b|\bqps\b|\bqpd\b|"
     r"\bcost\b|\bshots?\b|±|\bdiff(?:erence)?\b|\bdelta\b|Δ|\bdrop\b|\bchange\b|"
-    r"\berror rate|\bgate\b|\bversion\b|\bruns?\b|\bseeds?\b|\brepeats?\b|\bparam",
+    r"\berror rate|"
+    r"\brank\b|\bgroup[ -]?size\b|\bsparsity\b|\bratio\b|\bkld?\b|\bdivergence\b|"
+    r"\bgate\b|\bversion\b|\bruns?\b|\bseeds?\b|\brepeats?\b|\bparam",
     re.I,
 )
 _UNIT = re.compile(
@@ -35,7 +38,7 @@ _BASELINE = re.compile(
     r"\bbase ?line\b|\boriginal\b|\breference\b|\bun-?quantized\b|\buncompressed\b|\bunpruned\b|\bfull[- ]precision\b",
     re.I,
 )
-_LIKE_BASELINE = re.compile(r"\bbase(?: model)?\b|\bref\b|\bbf16\b|\bfp16\b|\bfp32\b|\bdense\b", re.I)
+_LIKE_BASELINE = re.compile(r"\bbase(?: model)?\b|\bref\b|\bb?f(?:p)?16\b|\bfp?32\b|\bdense\b", re.I)
 """Names of compressed models have some of these too, so that they count last."""
 _COMPRESSED = re.compile(r"\bthis model\b|\bcompressed\b|\bcandidate\b|\bours\b", re.I)
 _QUANTIZED = re.compile(
@@ -44,7 +47,7 @@ _QUANTIZED = re.compile(
     re.I,
 )
 _ROLES: tuple[tuple[re.Pattern[str], Role], ...] = (
-    (_RECOVERY, "recovery"),
+    (RECOVERY, "recovery"),
     (_COMPRESSED, "compressed"),
     (_BASELINE, "baseline"),
     (_QUANTIZED, "quantized"),
@@ -61,12 +64,14 @@ class Triple:
     recovery: int | None
     is_guess: bool = False
     """Whether no header says which is which, so that the figures have to confirm it."""
+    is_loose: bool = False
+    """Whether there are other baselines, so that only averages are held against their rows."""
 
 
 def role_of(header: str) -> Role:
     """What a header says its column is."""
     named = " ".join(_SETTING.sub(" ", header).split()) or header
-    is_other = _OTHER.search(named) or (_UNIT.search(header) and not _RECOVERY.search(named))
+    is_other = _OTHER.search(named) or (_UNIT.search(header) and not RECOVERY.search(named))
     if is_other and not _COMPRESSED.search(header):
         return "other"
     return next((role for pattern, role in _ROLES if pattern.search(header)), "unknown")
@@ -163,5 +168,15 @@ def _without_recovery(scores: Sequence[int], roles: Sequence[Role], header: Sequ
     said = [at for at in scores if roles[at] == "baseline"]
     if len(said) == 1 and len(scores) > 1:
         return [Triple(said[0], at, None) for at in scores if at != said[0]]
+    if len(said) > 1 and said[0] == scores[0] and _are_parted(said, scores):
+        return [
+            Triple(max(one for one in said if one < at), at, None, is_loose=True) for at in scores if at not in said
+        ]
     found = _pair(scores, roles, header)
     return [Triple(*found[:2], None, found[2])] if found else []
+
+
+def _are_parted(baselines: Sequence[int], scores: Sequence[int]) -> bool:
+    """Whether each baseline is followed by another model: one group of columns for each of several models."""
+    followers = dict(zip(scores, scores[1:], strict=False))
+    return all(at in followers and followers[at] not in baselines for at in baselines)

@@ -1,6 +1,6 @@
 """Printed numbers as texts: every digit counts, as ``68.30`` says more than ``68.3``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
@@ -73,12 +73,34 @@ def _advice(row: PublishedRow, follows: str, places: int) -> str:
     return f"Print {follows}, or correct the scores."
 
 
-def about_mean(rows: Sequence[PublishedRow], average: PublishedRow) -> str:
-    """What to do about an average that is not the mean of its rows: maybe one of them is not in it."""
-    without = [row.benchmark for at, row in enumerate(rows) if _is_mean([*rows[:at], *rows[at + 1 :]], average)]
-    if len(without) == 1:
-        return f"It is the mean without {without[0]}: say so on the card, or print the mean of all rows."
-    return "Print that, or say which rows are in it."
+def about_mean(rows: Sequence[PublishedRow], average: PublishedRow, many: str = "rows") -> str:
+    """What to do about an average that is not the mean of its rows: maybe one of them is not in it. many: what the card
+    has its benchmarks as."""
+    left_out = [told for told, rest in _without(rows, many) if _is_mean(rest, average)]
+    if len(left_out) == 1:
+        return f"It is the mean without {left_out[0]}: say so on the card, or print the mean of all {many}."
+    return f"Print that, or say which {many} are in it."
+
+
+def _without(rows: Sequence[PublishedRow], many: str) -> Iterator[tuple[str, list[PublishedRow]]]:
+    """What may be missing in a mean, and the rows that are then in it: any one of them, or all of one name. Where
+    several have a name, a row is told by its scores, and rows that are alike in these count once."""
+    for name, scores in dict.fromkeys((row.benchmark, _scores(row)) for row in rows):
+        alike = [at for at, row in enumerate(rows) if (row.benchmark, _scores(row)) == (name, scores)]
+        named = [row for row in rows if row.benchmark == name]
+        told = name
+        if len(named) > 1:
+            one = f"the {many.removesuffix('s')}" if len(alike) == 1 else f"one of the {len(alike)} {many}"
+            told = f"{one} {name} with {scores[0]} and {scores[1]} ({len(named)} {many} have that name)"
+        yield told, [row for at, row in enumerate(rows) if at != alike[0]]
+    for name in dict.fromkeys(row.benchmark for row in rows):
+        rest = [row for row in rows if row.benchmark != name]
+        if len(rows) - len(rest) > 1:
+            yield f"the {len(rows) - len(rest)} {many} that are called {name}", rest
+
+
+def _scores(row: PublishedRow) -> tuple[str, str]:
+    return row.baseline, row.compressed
 
 
 def _is_mean(rows: Sequence[PublishedRow], average: PublishedRow) -> bool:

@@ -45,6 +45,8 @@ class Grid:
     line: int
     header: tuple[str, ...]
     rows: tuple[Row, ...]
+    is_turned: bool = False
+    """Whether its rows are columns on the card: ``orientation.turned`` made it."""
 
     def column(self, number: int) -> list[Cell]:
         """Its cells below the header."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from evalcard.card.check.cells import read_cell
@@ -12,17 +12,22 @@ from evalcard.card.check.grid import Cell, Grid, Row
 Kind = Literal["item", "average", "recovery", "title"]
 
 _AVERAGE = re.compile(
-    r"(?:(?P<before>.*?)[\s:,–-]+)?(?:average|avg\.?|mean)(?:\s+(?:score|accuracy|result|performance))?s?"
+    r"(?:(?P<before>.*?)[\s:,–-]+)?(?:average|avg\.?|mean)(?:\s+(?:score|accuracy|acc\.?|result|performance))?s?"
     r"(?:\s*\([^()]*\))?(?:\s*[:,–-]?\s*(?:of|over|across|on)\s+(?P<of>.+))?",
     re.I,
 )
 _FOOT = re.compile(r"(?:(?:average|avg\.?|mean|overall)\s+)?recovery(?:\s*\(?%\)?)?(?:\s+(?:of|on|over)\s.*)?", re.I)
+_RECOVERY_OF = re.compile(r"(.*?[a-z0-9)\]])[\s,:–-]+\(?(?:recovery|retention)\)?(?:\s*\(?%\)?)?", re.I)
+_MOST_LABEL = 200
+"""Characters of a label that names another row."""
+_MEASURE = re.compile(r"[\s,:–-]+(?:score|accuracy|acc\.?|value)$", re.I)
 _PLAIN_WORDS = re.compile(r"(?:overall|total|category|group|unweighted|arithmetic|plain|simple|macro)?", re.I)
 _ALL = re.compile(r"(?:overall|total)|all\b.*", re.I)
 _COUNT = re.compile(r"(?:all )?(\d+) (?:tasks|benchmarks|rows|evaluations|evals|scores)", re.I)
 _CATEGORY = re.compile(r"\bcategory\b|\bgroup\b|\bsuite\b|\bcapability\b|\bdomain\b", re.I)
 _LOWER = re.compile(
-    r"perplexity|\bppl\b|bits.per.byte|\bbpb\b|\bwer\b|\bcer\b|\bter\b|\bloss\b|\bbrier\b|\berror\b|↓|lower is better",
+    r"perplexity|\bppl\b|\bkld?\b|divergence|"
+    r"bits.per.byte|\bbpb\b|\bwer\b|\bcer\b|\bter\b|\bloss\b|\bbrier\b|\berror\b|↓|lower is better",
     re.I,
 )
 
@@ -42,7 +47,7 @@ class Line:
     @property
     def lower_is_better(self) -> bool:
         """Whether its label says so."""
-        return bool(_LOWER.search(self.raw))
+        return is_lower_better(self.raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +66,16 @@ def is_average(text: str) -> bool:
     return found is not None and bool(_PLAIN_WORDS.fullmatch((found["before"] or "").strip()))
 
 
+def is_lower_better(text: str) -> bool:
+    """Whether a label says so, or names a measure of which less is more."""
+    return bool(_LOWER.search(text))
+
+
 def lines_of(grid: Grid, triples: Sequence[Triple]) -> list[Line]:
     """Every row of a table but repeated headers."""
     used = {at for triple in triples for at in (triple.baseline, triple.compressed, triple.recovery) if at is not None}
-    labels = [at for at in range(len(grid.header)) if at not in used and at not in numeric_columns(grid)]
+    numeric = numeric_columns(grid)
+    labels = [at for at in range(len(grid.header)) if at not in used and at not in numeric]
     labels = [at for at in labels if role_of(grid.header[at]) != "other"] or [0]
     by_column = _category_column(grid, labels)
     found: list[Line] = []
@@ -85,7 +96,30 @@ def lines_of(grid: Grid, triples: Sequence[Triple]) -> list[Line]:
         label = ", ".join(texts) or raw
         kind = _kind_of(texts, raw, names)
         found.append(Line(row, kind, label, category if by_column is not None else title, raw))
-    return found
+    return _with_recoveries(found)
+
+
+def _with_recoveries(lines: Sequence[Line]) -> list[Line]:
+    """What is called the recovery of another row, as ``MMLU Recovery`` beside ``MMLU``, is no benchmark."""
+    names = {_key(line.label) for line in lines}
+    return [replace(line, kind="recovery") if line.kind == "item" and named_in(line) in names else line
+            for line in lines]  # fmt: skip
+
+
+def named_in(line: Line) -> str | None:
+    """What a row of recoveries says it is of, as ``is_called`` compares it; None where it names nothing."""
+    found = _RECOVERY_OF.fullmatch(line.label) if len(line.label) <= _MOST_LABEL else None
+    return _key(found[1]) if found else None
+
+
+def is_called(line: Line, name: str) -> bool:
+    """Whether ``name``, as ``named_in`` tells it, is the row's."""
+    return _key(line.label) == name
+
+
+def _key(label: str) -> str:
+    label = _MEASURE.sub("", label)
+    return re.sub(r"[^a-z0-9@]+", "", label.lower())
 
 
 def _texts(cells: Sequence[Cell]) -> list[str]:
@@ -151,18 +185,21 @@ def _items_of(average: Line, lines: Sequence[Line], num_averages: int) -> tuple[
 
 
 def _block(average: Line, lines: Sequence[Line], num_averages: int) -> list[Line]:
-    """The benchmarks above it, up to another average or a title; those below where it is first of all."""
+    """The benchmarks above it, up to another average or a title; those below where it is first of all. Perplexities
+    and accuracies have no average in common."""
     at = lines.index(average)
-    above = _until_edge(reversed(lines[:at]))
+    above = [line for line in _until_edge(reversed(lines[:at])) if line.lower_is_better == average.lower_is_better]
     if above or num_averages > 1:
         return above[::-1]
-    return _until_edge(lines[at + 1 :])
+    return [line for line in _until_edge(lines[at + 1 :]) if line.lower_is_better == average.lower_is_better]
 
 
 def _until_edge(lines: Iterable[Line]) -> list[Line]:
+    """Recoveries of single benchmarks stand between these."""
     found = []
     for line in lines:
-        if line.kind != "item":
+        if line.kind == "item":
+            found.append(line)
+        elif line.kind != "recovery":
             break
-        found.append(line)
     return found

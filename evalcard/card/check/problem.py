@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Level = Literal["error", "warning"]
+Level = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Problem:
     """What to do."""
     level: Level
     """error: the Hub refuses it, a reader of the metadata loses something, or a printed number is wrong. warning: it
-    works, and is probably not meant."""
+    works, and is probably not meant. note: nothing is wrong as far as one can tell, and something was not checked."""
 
     @property
     def message(self) -> str:

@@ -5,25 +5,15 @@ from decimal import Decimal
 from functools import cached_property
 
 from evalcard.card.check.cells import Reading, read_cell
-from evalcard.card.check.columns import Triple, numeric_columns, role_of
+from evalcard.card.check.columns import Triple
 from evalcard.card.check.digits import shifted
-from evalcard.card.check.grid import Cell, Grid, Row
+from evalcard.card.check.grid import Grid
 from evalcard.card.check.groups import Averaged, Line, averages_of, lines_of
+from evalcard.card.check.problem import shown
 from evalcard.compare.published import Match, PublishedRow, check_row
 
 _FRACTION = 3
 """Recoveries that are all below this are fractions: 0.98 for 98 %."""
-
-
-def turned(grid: Grid) -> Grid:
-    """Rows for columns: a table with a model on each row becomes one with a benchmark on each."""
-    numeric = numeric_columns(grid)
-    kept = [at for at in numeric if at and role_of(grid.header[at]) != "other"]
-    labels = [at for at in range(len(grid.header)) if at not in numeric] or [0]
-    rows = [row for row in grid.rows if not row.is_title]
-    header = tuple(" ".join(dict.fromkeys(row.cells[at].text for at in labels)) for row in rows)
-    body = [Row((Cell(grid.header[at], grid.line), *(row.cells[at] for row in rows)), grid.line) for at in kept]
-    return Grid(grid.line, ("", *header), tuple(body))
 
 
 class Table:
@@ -34,6 +24,18 @@ class Table:
         self.triple = triple
         self.lines = lines
         """Of the whole grid, as ``groups.lines_of`` tells them."""
+
+    def place(self, line: Line, at: int | None = None) -> str:
+        """For messages: a row as on the card, or a column with its model; at: whose, else the compressed one's."""
+        if not self.grid.is_turned:
+            return f"table on line {self.grid.line}, row {shown(line.label, 90)}"
+        model = self.triple.baseline if at == self.triple.baseline else self.triple.compressed
+        return f"table on line {self.grid.line}, column {shown(line.label, 90)}, model {shown(self.grid.header[model])}"
+
+    @property
+    def many(self) -> str:
+        """What the card has its benchmarks as."""
+        return "columns" if self.grid.is_turned else "rows"
 
     @cached_property
     def scored(self) -> tuple[Line, ...]:

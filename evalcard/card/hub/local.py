@@ -1,6 +1,7 @@
 """What is to be published, read from a run's folder; all that forbids it is told here, before anything is asked."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ def read_card(folder: RunFolder, run: RunRecord, slug: str | None) -> LocalCard:
     if not base:
         raise UserError(
             f"the base model of {model.slug} is not known, as its baseline was a local folder. Name its Hub id: "
-            f"`evalcard card {folder.path} --base-model ORG/NAME`, then publish again."
+            f"`evalcard card {shlex.quote(str(folder.path))} --base-model ORG/NAME`, then publish again."
         )
     _check_card(text, files, place / README)
     return LocalCard(run.name, model.slug, str(base), text, files)
@@ -91,7 +92,8 @@ def _check_run(run: RunRecord, model: ModelRecord) -> None:
         source = DEMO if model.name == ModelSpec(source=DEMO).name else model.name
         raise UserError(
             f"{model.slug} was compressed by evalcard while loading ({model.scheme}), so that there is no checkpoint "
-            f"that this card could describe. Write one, `evalcard quantize {source} --scheme {model.scheme} --out "
+            f"that this card could describe. Write one, `evalcard quantize {shlex.quote(source)} --scheme "
+            f"{model.scheme} --out "
             "DIR`, run that as --compressed, and publish its card."
         )
 

@@ -27,6 +27,8 @@ GOLDS = " | "
 MOST_ITEMS = 10**12
 """More items than any task has."""
 _CLOSE = 1e-9
+_MOST_NATS = 1e9
+"""No text is so long that its log-probability is further from 0; adapters of somebody's own may give scores above 0."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
@@ -137,6 +139,20 @@ def as_number(given: Any) -> float | None:
         return number(float(given))
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def logprob_of(given: Any) -> float | None:
+    """A log-probability, as a number or as text; None for one that is not finite, which a damaged model gives.
+
+    Raises ValueError for what no model gives: no number at all, or one beyond all texts.
+    """
+    try:
+        found = float(given) if isinstance(given, (int, float, str)) and not isinstance(given, bool) else None
+    except (ValueError, OverflowError):
+        found = None
+    if found is None or (math.isfinite(found) and abs(found) > _MOST_NATS):
+        raise ValueError(f"a log-probability is {str(given)[:40]!r}, which is none")
+    return found if math.isfinite(found) else None
 
 
 def count_of(given: Any, name: str) -> int:

@@ -1,5 +1,6 @@
 """Which harness wrote a file or folder: by what is in it, never by its name alone."""
 
+import codecs
 import json
 import re
 import zipfile
@@ -9,9 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from evalcard.errors import UserError
-from evalcard.results.imported.files import MAX_LINE, files_below, read_json
+from evalcard.results.imported.files import MAX_LINE, damaged, files_below, read_json
 from evalcard.results.store import RUN_FILE
 
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""JSON of an editor that writes no UTF-8; a log of inspect of this kind is known by all of it, not by its head."""
+_UNREADABLE = (OSError, UserError, ValueError, RecursionError, NotImplementedError, zipfile.BadZipFile)
+_SHOWN_FAULT = 300
 Kind = Literal["lm_eval", "lighteval", "inspect"]
 Role = Literal["results", "samples"]
 
@@ -83,20 +88,42 @@ def _date(path: Path) -> str:
     return path.stem.rpartition("_")[2]
 
 
+def refuse_damaged(path: Path) -> None:
+    """Raises UserError with what is wrong for a file that a harness may have written and that cannot be read.
+
+    For one that was named itself: a folder may hold any others.
+    """
+    path = Path(path).expanduser()
+    if not path.is_file() or path.suffix not in _ENDINGS:
+        return
+    if path.stat().st_size == 0:
+        raise damaged(str(path), "it is empty")
+    try:
+        _look_into(path)
+    except UserError:
+        raise
+    except _UNREADABLE as error:
+        raise damaged(str(path), " ".join(str(error).split())[:_SHOWN_FAULT] or type(error).__name__) from None
+
+
 def _identify(path: Path) -> Found | None:
     """Anything unreadable is none of them: a folder may hold any other files, too."""
     try:
-        with open(path, "rb") as file:
-            head = file.read(_HEAD)
-        if head.startswith(b"PK\x03\x04"):
-            return Found("inspect", "results", path) if _is_log_archive(path) else None
-        if head.startswith(b"PAR1"):
-            return Found("lighteval", "samples", path) if _is_details(path) else None
-        if not head.lstrip().startswith(b"{"):
-            return None
-        return _identify_json(path, head)
-    except (OSError, UserError, ValueError, zipfile.BadZipFile):
+        return _look_into(path)
+    except _UNREADABLE:
         return None
+
+
+def _look_into(path: Path) -> Found | None:
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    if head.startswith(b"PK\x03\x04"):
+        return Found("inspect", "results", path) if _is_log_archive(path) else None
+    if head.startswith(b"PAR1"):
+        return Found("lighteval", "samples", path) if _is_details(path) else None
+    if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{") or head.startswith(_UTF16):
+        return _identify_json(path, head)
+    return None
 
 
 def _identify_json(path: Path, head: bytes) -> Found | None:

@@ -24,7 +24,9 @@ def read_json(path: Path, limit: int = MAX_JSON) -> dict[str, Any]:
         with open(path, "rb") as file:
             content = file.read(limit + 1)
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}.") from None
+        raise UserError(
+            f"cannot read {path}: {error.strerror or error}. Name the file or folder that the harness wrote."
+        ) from None
     if len(content) > limit:
         raise UserError(f"{path} has more than {limit >> 20} MiB, which is no results file that evalcard reads.")
     return parse_object(content, str(path))

@@ -4,6 +4,7 @@ Shapes as in inspect_ai 0.3 (log/_log.py, log/_recorders/eval.py). Newer logs ar
 zipfile reads from 3.14 on; here pyarrow does.
 """
 
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from evalcard.results.imported.files import MAX_JSON, damaged, parse_object, rea
 
 _HEADER, _START, _SAMPLES = "header.json", "_journal/start.json", "samples/"
 _ZSTD = 93
+_SMALL, _MOST_TIMES = 1 << 26, 250
+"""Bytes up to which a member may be packed as tightly as it likes, and how tightly beyond: text packs far less so."""
 _LOCAL_HEADER = 30
 """Bytes of a member's own header before its name."""
 
@@ -65,7 +68,7 @@ def _is_sample(name: str) -> bool:
 def _open(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError) as error:
         raise damaged(str(path), str(error)) from None
 
 
@@ -74,13 +77,22 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
     info, place = archive.getinfo(name), f"{path}, {name},"
     if info.file_size > MAX_JSON:
         raise UserError(f"{place} has more than {MAX_JSON >> 20} MiB, which is no sample that evalcard reads.")
+    if info.file_size > _SMALL and info.file_size > _MOST_TIMES * max(info.compress_size, 1):
+        raise damaged(
+            place, f"it unpacks {info.compress_size} bytes to {info.file_size >> 20} MiB, which no sample does"
+        )
     try:
         if info.compress_type == _ZSTD:
             return _unpack(path, info, place)
         with archive.open(info) as file:
             return file.read(MAX_JSON)
-    except (OSError, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise damaged(place, str(error)) from None
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, RuntimeError, zlib.error, lzma.LZMAError) as error:
+        raise damaged(place, _first_words(error)) from None
+
+
+def _first_words(error: Exception) -> str:
+    """zipfile's own texts show a member's whole record."""
+    return "it is encrypted" if "encrypted" in str(error) else str(error)[:200]
 
 
 def _unpack(path: Path, info: zipfile.ZipInfo, place: str) -> bytes:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evalcard.results.imported.answers import GOLDS, Answer, as_number, as_text, number
+from evalcard.results.imported.answers import GOLDS, Answer, as_number, as_text, logprob_of, number
 from evalcard.results.imported.directions import known_direction
 from evalcard.results.imported.files import damaged
 from evalcard.results.records import Finish, ItemId, ItemScore, ScoredChoice, TaskRecord
@@ -135,7 +135,7 @@ def _scored(choices: Sequence[str], response: Mapping[str, Any]) -> list[ScoredC
     return [
         ScoredChoice(
             text=choices[i] if i < len(choices) else "",
-            logprob=number(logprob),
+            logprob=None if logprob is None else logprob_of(logprob),
             tokens=len(tokens[i]) if i < len(tokens) and isinstance(tokens[i], list) else 0,
             is_greedy=bool(greedy[i]) if i < len(greedy) else False,
         )

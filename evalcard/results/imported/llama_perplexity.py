@@ -7,6 +7,7 @@ with exit code 0, so that all three blocks are asked for. It says nothing of sin
 difference follows from it.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,9 +23,13 @@ _PLUS_MINUS = "(?:±|\ufffd+|\\+/-)"
 """A console may have written the sign in another encoding than UTF-8."""
 _NUMBER = r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))"
 _LINE = re.compile(rf"^\s*(.+?)\s*:\s*{_NUMBER}\s*%?\s*(?:{_PLUS_MINUS}\s*{_NUMBER}\s*%?)?\s*$")
-_SIZE = re.compile(r"computing over (\d+) chunks, n_ctx=(\d+)")
+_UNREADABLE = re.compile(r"^\s*(\S+\s+KLD)\s*:")
+"""A figure without its number."""
+_SIZE = re.compile(r"computing over (\d{1,9}) chunks, n_ctx=(\d{1,9})(?!\d)")
 _PLAIN = re.compile(r"Final estimate: PPL")
 _CHUNK = re.compile(rf"^\s*\d+\s+\S+\s+{_PLUS_MINUS}")
+_A_HAIR = 0.01
+"""Nats that a figure may lie below 0."""
 _AGAIN = (
     "Run it again and keep all that it says: llama-perplexity -m MODEL --kl-divergence --kl-divergence-base FILE "
     "> LOG 2>&1"
@@ -64,7 +69,7 @@ def read_fidelity(path: Path, model: str) -> FidelityRecord:
         unit="tokens",
         items=_items(path, text),
         kl_mean=mean,
-        kl_stderr=error,
+        kl_stderr=None if error is None or math.isnan(error) else error,
         kl_median=_quantile(divergence, "Median"),
         kl_p90=_quantile(divergence, "90.0%"),
         kl_p99=_quantile(divergence, "99.0%"),
@@ -101,6 +106,8 @@ def _blocks(text: str) -> dict[str, dict[str, tuple[float, float | None]]]:
             current = blocks[header[1]] = {}
         elif current is not None and (found := _LINE.match(line)):
             current[" ".join(found[1].split())] = (float(found[2]), float(found[3]) if found[3] else None)
+        elif current is not None and (cut := _UNREADABLE.match(line)):
+            current[" ".join(cut[1].split())] = (math.nan, None)
     return blocks
 
 
@@ -142,14 +149,19 @@ def _why_not(path: Path, text: str, missing: list[str]) -> str:
 
 
 def _check(path: Path, record: FidelityRecord) -> None:
-    """Divergences may be a hair below 0, as the stored logits are rounded; else they are ordered and finite."""
+    """Divergences may be a hair below 0, as the stored logits are rounded; else they are ordered and finite, and their
+    mean lies below the largest."""
     sizes = [one for one in (record.kl_median, record.kl_p90, record.kl_p99, record.kl_max) if one is not None]
     told = [*sizes, record.kl_mean, record.top_agreement]
     is_finite = all(one is not None and abs(one) < float("inf") for one in told)
-    share = record.top_agreement
-    if not is_finite or sizes != sorted(sizes) or share is None or not 0 <= share <= 1:
+    share, error = record.top_agreement, record.kl_stderr
+    is_low = any(one is not None and one < -_A_HAIR for one in told)
+    is_high = record.kl_max is not None and record.kl_mean is not None and record.kl_mean > record.kl_max
+    is_error = error is None or 0 <= error < math.inf
+    is_ordered = sizes == sorted(sizes) and not is_low and not is_high
+    if not is_finite or not is_ordered or not is_error or share is None or not 0 <= share <= 1:
         raise UserError(
-            f"{path} holds figures that no comparison gives: divergences {record.kl_mean} (mean), "
+            f"{path} holds figures that no comparison gives: divergences {record.kl_mean} ± {record.kl_stderr} (mean), "
             f"{', '.join(map(str, sizes))}, {share} of tokens the same. Run it again; logits that are not finite come "
             "from a damaged model or base file."
         )

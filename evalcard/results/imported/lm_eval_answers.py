@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evalcard.results.imported.answers import GOLDS, Answer, as_number, as_text
+from evalcard.results.imported.answers import GOLDS, Answer, as_text, logprob_of
 from evalcard.results.imported.lm_eval_items import Item, Told, choices_of, item_id
 from evalcard.results.imported.lm_eval_rows import Measure
 from evalcard.results.records import ItemScore, ScoredChoice, TaskRecord
@@ -57,7 +57,7 @@ def _score(response: Any) -> dict[str, Any]:
     if isinstance(first, list):
         response, first = first, first[0] if first else None
     is_greedy = str(response[1]) == "True" if isinstance(response, list) and len(response) > 1 else False
-    return {"logprob": as_number(first), "is_greedy": is_greedy}
+    return {"logprob": logprob_of(first), "is_greedy": is_greedy}
 
 
 def _target(stored: str, choices: Sequence[str]) -> str:

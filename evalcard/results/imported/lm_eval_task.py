@@ -44,13 +44,20 @@ def import_task(
     primary = _primary(told, items)
     if primary is None:
         names = ", ".join(dict.fromkeys(metric for metric, _ in measures_in(told.figures))) or "its metrics"
-        return LeftOut(f"{names[:200]}: no mean over items", _has_no_mean(told)), []
+        return LeftOut(f"{names[:200]}: no mean over items{_lacking(told, items)}", _has_no_mean(told)), []
     better = _direction(told, primary[0])
     if better is None:
         return LeftOut(unknown_direction(primary[0])), []
     record = _record(told, primary, items, better)
     means = {measure: _is_mean(told, measure, items) for measure in dict.fromkeys(m for i in items for m in i.values)}
     return record, [answer_of(told, record, item, means) for item in items]
+
+
+def _lacking(told: Told, items: Sequence[Item]) -> str:
+    """Where the file of samples was cut off, that is why no score is their mean."""
+    counts = told.about("n-samples", {})
+    stated = count_of(counts.get("effective"), "n-samples") if isinstance(counts, dict) else 0
+    return f", and its samples are of {len(items)} of {stated} items: copy the file anew" if stated > len(items) else ""
 
 
 def _primary(told: Told, items: Sequence[Item]) -> Measure | None:

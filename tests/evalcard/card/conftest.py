@@ -25,7 +25,7 @@ def make_model(slug: str, scheme: str | None, **facts: Any) -> ModelRecord:
     return ModelRecord.model_validate(
         {"slug": slug, "role": "compressed" if scheme else "baseline", "name": "acme/toy-1b", "hub_id": "acme/toy-1b",
          "revision": "0123abc", "scheme": scheme, "weights_digest": slug, "tokenizer_digest": "t",
-         "template_digest": None, "numerics": "torch 2.13.0, float32, cpu avx512",
+         "template_digest": None, "numerics": "float32; torch 2.13.0+cpu; cpu avx512; rows exact",
          "num_parameters": 1_100_000_000, **facts}
     )  # fmt: skip
 

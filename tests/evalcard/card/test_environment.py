@@ -84,6 +84,19 @@ def test_every_block_stands_alone(make_case):
         ("{{ card | nofilter }}", r"mine\.j2, line 1: .*nofilter"),
         ('{% include "not-there.j2" %}', r"mine\.j2, line 1: .*not-there\.j2"),
         (
+            '\n{% include "card.md" %}',
+            r"mine\.j2, line 2: it asks for 'card\.md' \(did you mean card\.md\.j2\?\), which is not there.* "
+            r"card\.md\.j2, deployment\.md\.j2, .*usage\.md\.j2\. What",
+        ),
+        ('{% extends "mine.j2" %}', r"mine\.j2, line 1: it asks for 'mine\.j2'.* can extend.* neither itself nor"),
+        ('\n\n{% extends "own/mine.j2" %}', r"mine\.j2, line 3: it asks for 'own/mine\.j2', .* neither itself nor"),
+        ('{% import "own/mine.j2" as again %}', r"mine\.j2, line 1: it asks for 'own/mine\.j2', which is not there"),
+        ('{% include "own/" ~ "mine.j2" %}', r"mine\.j2, line 1: it asks for 'own/mine\.j2', which is not there"),
+        (
+            'a\n{% include ["a", "figure.md.j2"] %}',
+            r"line 2: it asks for 'a' or 'figure\.md\.j2' \(did you mean figures",
+        ),
+        (
             '{% extends "card.md.j2" %}\n{% block hedline %}hi{% endblock %}',
             r"mine\.j2, line 2: card\.md\.j2 has no block 'hedline' \(did you mean headline\?\); it has accuracy, ",
         ),
@@ -97,6 +110,46 @@ def test_every_block_stands_alone(make_case):
 def test_a_fault_names_template_and_line(make_case, tmp_path, template, said):
     with pytest.raises(UserError, match=said):
         rendered(make_case(), tmp_path, template)
+
+
+_NESTED = "{% for a in range(99999) %}{% for b in range(99999) %}"
+_ENDS = "{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        (f"\n{_NESTED}{_ENDS}", r"mine\.j2, line 2: it makes more than 200,000 rounds of loops and calls"),
+        (f"{_NESTED}a long line of text, said again and again{_ENDS}", "grows beyond 4,000,000 characters"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}", r"mine\.j2, line 1: it calls itself"),
+        ("{{ 'x' * 10 ** 9 }}", r"mine\.j2, line 1: a value in it grows beyond"),
+        ("{{ 9 ** (9 ** 9) }}", r"mine\.j2, line 1: a value in it grows beyond"),
+        ("{{ 'x' | center(9999999) }}", r"mine\.j2, line 1: a value in it grows beyond"),
+        (
+            "{% for _ in range(99999) %}{% set x = 'x' * 99999 %}{% endfor %}",
+            "come to more than 100,000,000 characters",
+        ),
+        (
+            "{% for _ in range(99999) %}{{ card.overview | string | wordcount }}{% endfor %}",
+            "it (takes|makes) more than",
+        ),
+        ("{{ lipsum() }}", "lipsum"),
+    ],
+)
+def test_a_template_ends(make_case, tmp_path, template, said):
+    with pytest.raises(UserError, match=said) as caught:
+        rendered(make_case(), tmp_path, template)
+    assert "docs/cards.md" in str(caught.value) and "--template" in str(caught.value)
+
+
+def test_ours_is_far_within_the_bounds(make_case, tmp_path, monkeypatch):
+    """So that a user's template may extend it for a run of many tasks."""
+    from evalcard.card import environment
+
+    monkeypatch.setattr(environment, "MAX_STEPS", 3_000)
+    monkeypatch.setattr(environment, "MAX_SIZE", 50_000)
+    monkeypatch.setattr(environment, "MAX_MADE", 300_000)
+    assert rendered(make_case(), tmp_path, '{% extends "card.md.j2" %}').count("## Accuracy") == 1
 
 
 def test_a_fault_leaves_what_was_there(make_case, tmp_path):

@@ -20,6 +20,21 @@ def test_forms():
     ]
 
 
+@pytest.mark.parametrize(
+    ("scheme", "shapes", "printed"),
+    [
+        (4.125, 0.0007, "4.13"),
+        (8.125, 0.0007, "8.13"),
+        (4.15625, 0.002, "4.16"),
+        (4.5, 0.0007, "4.50"),
+        (16.0, 0.0, "16.00"),
+    ],
+)
+def test_a_scheme_and_its_checkpoint_have_the_same_bits(scheme, shapes, printed):
+    """The checkpoint also holds the shape of each of its packed tensors: 16 bytes a linear."""
+    assert numbers.bits(scheme) == numbers.bits(scheme + shapes) == printed
+
+
 def test_differences_have_a_sign_unless_they_are_nothing():
     assert [numbers.difference(value, True) for value in (0.0125, -0.025, 0.0, -0.00001, 0.00001)] == [
         "+1.25", "-2.50", "0.00", "0.00", "0.00",

@@ -1,6 +1,7 @@
 """What a user adds to a run's cards: checked before it is kept, kept with the run, taken by every later rendering."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,16 @@ def test_what_is_given_is_kept_and_added_to(tmp_path):
     assert (kept.license, kept.base_model, kept.language) == ("mit", "acme/toy", ["en", "no"])
     stored(tmp_path, license="")
     assert read_options(tmp_path).license is None and read_options(tmp_path).base_model == "acme/toy"
+
+
+def test_words_that_are_added_meanwhile_wait_and_none_is_lost(tmp_path):
+    other = threading.Thread(target=stored, args=(tmp_path,), kwargs={"language": ("en",)})
+    with store_options(RunFolder(tmp_path), Given(words={"license": "mit"})):
+        other.start()
+        other.join(0.3)
+        assert other.is_alive()
+    other.join(30)
+    assert (read_options(tmp_path).license, read_options(tmp_path).language) == ("mit", ["en"])
 
 
 def test_nothing_given_writes_nothing(tmp_path):

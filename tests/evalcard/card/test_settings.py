@@ -1,7 +1,12 @@
 """How a run was made, as its card says it."""
 
+import pytest
+
+from evalcard.card.options import CardOptions
+from evalcard.card.render import write_cards
 from evalcard.card.settings import row_settings, settings_of
 from evalcard.results.records import RescoreRecord, RowRecord
+from evalcard.results.store import RunFolder
 
 
 def test_the_judge_and_the_subset_are_said(reasoning_case):
@@ -107,5 +112,29 @@ def test_numerics_of_several_models_are_told_apart(make_case):
     (baseline, ours), *others = settings_of(run, models).numerics
     assert (baseline, ours) == ("baseline", "fp32") and [told for _, told in others] == ["int8", "fp8"]
     assert len({who for who, _ in others}) == 2 and " and " in others[0][0]
+    assert not settings_of(run, models).is_exact
     pair = settings_of(run, models[:2]).numerics
     assert [who for who, _ in pair] == ["baseline", "compressed"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "told", "is_exact"),
+    [
+        ("evalcard", ["rows exact", "rows exact; w8a8 as int8 product"], True),
+        ("evalcard", ["rows exact", "rows inexact"], False),
+        ("evalcard", ["rows exact", None], False),
+        ("vllm", ["rows exact", "rows exact"], False),
+    ],
+)
+def test_the_same_answers_are_promised_where_the_engine_promises_them(make_case, tmp_path, backend, told, is_exact):
+    run, comparison = make_case(resolved={"backend": backend})
+    models = [one.model_copy(update={"numerics": f"float32; {line}" if line else None})
+              for one, line in zip(run.models, told, strict=True)]  # fmt: skip
+    run = run.model_copy(update={"models": models})
+    assert settings_of(run, models).is_exact == is_exact
+    with RunFolder.open(tmp_path, "run") as folder:
+        text = write_cards(folder, run, comparison, CardOptions())[0].read_text(encoding="utf-8")
+    method, _, reproduce = text.partition("## Reproduce")
+    assert ("**Exactness:**" in method) == is_exact
+    # The lines themselves are for who measures again.
+    assert "float32; rows" not in method and "float32; rows exact" in reproduce

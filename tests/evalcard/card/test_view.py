@@ -60,7 +60,7 @@ def test_the_coarsest_row_is_named(make_case):
 
 def test_bytes_bits_and_base_model(make_case):
     view = view_of(make_case())
-    assert (view.model.bits_per_weight, view.model.weights, view.weights_share) == ("8.12", "1,300.0 MB", "59.09 %")
+    assert (view.model.bits_per_weight, view.model.weights, view.weights_share) == ("8.13", "1,300.0 MB", "59.09 %")
     assert view.base_model == "acme/toy-1b" and view.model.title == "toy-1b w8a8"
 
 

@@ -10,5 +10,9 @@ def test_no_line_starts_a_command():
     ]  # fmt: skip
 
 
+def test_no_name_turns_the_line_round():
+    assert on_one_line("a\u202eb\u2066c\u2069 \u05e2\u05d1\u200f") == "a\\u202eb\\u2066c\\u2069 \u05e2\u05d1\u200f"
+
+
 def test_an_error_is_one_line():
     assert on_one_line("a\n  b\r\n::c\u2028d\x1b") == "a b ::c d\\x1b"

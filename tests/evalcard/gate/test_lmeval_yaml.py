@@ -11,6 +11,7 @@ from evalcard.compare.comparison import compare_folder
 from evalcard.errors import UserError
 from evalcard.gate.gatefile import load_gate
 from evalcard.gate.judge import judge
+from evalcard.gate.lmeval_yaml import read_lmeval
 from evalcard.results.compared import MetricScore
 from evalcard.results.runs import find_run
 from evalcard.results.store import RunFolder
@@ -188,3 +189,29 @@ def test_the_gate_command_takes_it(write: Any, judged: Any, tmp_path: Path, caps
     assert invoke([*command, "--write-gate", str(kept)]) == 1
     assert load_gate(kept).tasks == load_gate(Path(path)).tasks and load_gate(kept).asked_by is None
     assert invoke([*command, "--write-gate", path, "--reason", "so"]) == 2, "it is another program's test"
+
+
+@pytest.mark.parametrize("value", ["9" * 400, ".inf", ".nan", "-.inf"])
+def test_an_expected_score_beyond_all_numbers_is_refused(tmp_path: Path, value: str):
+    path = tmp_path / "a.yaml"
+    path.write_text(f"lmeval: {{task: gsm8k, metrics: {{'exact_match,strict-match': {value}}}}}")
+    with pytest.raises(UserError, match="lmeval.metrics.exact_match,strict-match is .*give a number") as error:
+        read_lmeval(path)
+    assert len(str(error.value)) < 400
+
+
+def test_aliases_of_aliases_fill_no_message(tmp_path: Path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    path = tmp_path / "a.yaml"
+    path.write_text("\n".join([*lines, "lmeval: {task: *a11}"]))
+    with pytest.raises(UserError, match="lmeval.task is") as error:
+        read_lmeval(path)
+    assert len(str(error.value)) < 2000
+
+
+def test_a_task_that_cannot_be_printed_is_refused(tmp_path: Path):
+    path = tmp_path / "a.yaml"
+    path.write_text('lmeval: {task: "\\ud800"}')
+    with pytest.raises(UserError, match="give the name of one task"):
+        read_lmeval(path)

@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalcard.errors import UserError
-from evalcard.results.files import decode_record, encode, encode_record, finite, read_record, safe_name, write_whole
+from evalcard.results.files import (
+    decode_record,
+    encode,
+    encode_record,
+    finite,
+    is_temporary,
+    read_record,
+    safe_name,
+    write_whole,
+)  # fmt: skip
 from evalcard.results.records import SCHEMA, RunRecord, Sample
 
 
@@ -80,6 +93,18 @@ def test_a_missing_file_says_what_to_do(tmp_path: Path):
         read_record(tmp_path / "run.json", RunRecord, "Run again.")
 
 
+def test_what_may_not_be_read_need_not_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(
+        UserError, match=r"run\.json: Permission denied\. Make it readable, then give the same"
+    ) as raised:
+        read_record(tmp_path / "run.json", RunRecord, "Give the `evalcard run` command again.")
+    assert "evalcard run" not in str(raised.value)
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch):
     path = tmp_path / "run.json"
     write_whole(path, b"old")
@@ -92,6 +117,49 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+_WRITER = """
+import os, signal, sys
+from pathlib import Path
+from evalcard.results.files import write_whole
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+write_whole(Path(sys.argv[1]), b"half")
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a signal that Windows has not")
+def test_what_a_killed_writer_left_is_known_and_goes_with_time(tmp_path: Path):
+    path = tmp_path / "[a]" / "README.md"
+    path.parent.mkdir()
+    path.write_bytes(b"old")
+    killed = subprocess.run([sys.executable, "-c", _WRITER, str(path)], timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL and path.read_bytes() == b"old"
+    (left,) = set(path.parent.iterdir()) - {path}
+    assert is_temporary(left) and not is_temporary(path)
+    others = [path.with_name(name) for name in (".README.md.mine.tmp", ".README.md.bak", ".OTHER.md.123.tmp")]
+    for one in others:
+        one.write_bytes(b"the user's")
+    write_whole(path, b"new")
+    assert left.exists(), "its writer may be at work, on another machine"
+    for one in (left, *others):
+        os.utime(one, (0, 0))
+    write_whole(path, b"newer")
+    assert set(path.parent.iterdir()) == {path, *others} and path.read_bytes() == b"newer"
+
+
+def test_two_containers_with_one_process_number_never_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, real = tmp_path / "README.md", os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "replace", real)
+        write_whole(path, b"theirs")  # from beginning to end, before ours takes its last step
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    write_whole(path, b"ours")
+    assert path.read_bytes() == b"ours"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_whole_files_replace_and_make_folders(tmp_path: Path):

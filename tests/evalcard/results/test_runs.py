@@ -47,6 +47,20 @@ def test_errors_list_what_exists(root: Path):
     assert "stray" not in str(error.value) and "reference (" not in str(error.value)
 
 
+def test_a_folder_that_may_not_be_looked_into_is_not_said_to_be_missing(root: Path, monkeypatch: pytest.MonkeyPatch):
+    real = Path.stat
+
+    def stat(self: Path, **options: bool) -> os.stat_result:
+        if self.parent.name == "shut":
+            raise PermissionError(13, "Permission denied")
+        return real(self, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    for which in ("shut", str(root / "shut")):
+        with pytest.raises(UserError, match=r"cannot read .*shut: Permission denied\. Make it readable"):
+            find_run(root, which)
+
+
 def test_nothing_there(tmp_path: Path):
     with pytest.raises(UserError, match="holds no runs.*evalcard run"):
         find_run(tmp_path / "missing")

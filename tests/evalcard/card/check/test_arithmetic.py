@@ -78,7 +78,7 @@ def test_several_compressed_models_with_a_recovery_each():
     wide = ("| Model | A | B | Average | Recovery |", "| toy (baseline) | 50.0 | 70.0 | 60.0 | |",
             "| RTN | 50.0 | 58.0 | 54.0 | 90.0 |", "| QAT | 40.0 | 80.0 | 61.0 | 101.7 |")  # fmt: skip
     assert [what for *_, what in said(checked(*wide))] == [
-        "prints an average of 61.0 under 'QAT'; the mean of the 2 rows it is over is 60.0"
+        "prints an average of 61.0 under 'QAT'; the mean of the 2 columns it is over is 60.0"
     ]
 
 

@@ -4,6 +4,7 @@ tests/data/published_tables.json holds figures of public model cards, digit by d
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -52,7 +53,9 @@ def named(checked: Checked, text: str) -> Counter[tuple[str, str]]:
         assert problem.level == "error" and kind in ("prints a recovery", "prints an average"), problem
         number = number.split(" ")[0].rstrip(",;")
         assert problem.line is not None and number in lines[problem.line - 1], problem
-        found[problem.where.split("row ")[1].strip("'\""), number] += 1
+        place = re.search(r"(?:row|column) ('.*?'|\".*?\")(?:$|, model )", problem.where)
+        assert place is not None, problem.where
+        found[place[1].strip("'\""), number] += 1
     return found
 
 

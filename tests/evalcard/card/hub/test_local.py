@@ -1,5 +1,7 @@
 """Ids that can be ones, and what must not leave the machine."""
 
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +86,25 @@ def test_the_model_has_to_be_named_where_there_are_several(stored_run: Any, tmp_
         read_card(RunFolder(path), run, None)
     with pytest.raises(UserError, match="no compressed model 'tiny'.*one, two"):
         read_card(RunFolder(path), run, "tiny")
+
+
+HOSTILE = "m|o`id`$(id) x"
+
+
+def test_a_command_to_copy_runs_nothing_that_a_name_holds(stored_run: Any, folder: RunFolder):
+    made = stored_run("scheme", slugs=("tiny", "tiny-w8a8"), schemes=(None, "w8a8")).add("sums", [1, 1], [1, 0])
+    other = RunFolder(made.write())
+    other.write_comparison(compare_folder(other))
+    run = other.read_run()
+    models = [model.model_copy(update={"name": HOSTILE}) for model in run.models]
+    with pytest.raises(UserError, match="no checkpoint") as raised:
+        read_card(other, run.model_copy(update={"models": models}), None)
+    (command,) = re.findall(r"`(evalcard quantize .*?--out) ", str(raised.value))
+    assert shlex.split(command) == ["evalcard", "quantize", HOSTILE, "--scheme", "w8a8", "--out"]
+    moved = RunFolder(folder.path.rename(folder.path.with_name(HOSTILE)))
+    card = moved.path / "models/tiny-w8a8/README.md"
+    card.write_text(card.read_text().replace("base_model: acme/toy-1b\nbase_model_relation: quantized\n", ""))
+    with pytest.raises(UserError, match="--base-model") as raised:
+        read_card(moved, moved.read_run(), None)
+    (command,) = re.findall(r"`(evalcard card .*?--base-model) ", str(raised.value))
+    assert shlex.split(command) == ["evalcard", "card", str(moved.path), "--base-model"]

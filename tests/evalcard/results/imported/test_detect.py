@@ -76,3 +76,37 @@ def test_folders_are_searched_and_hidden_files_are_not(tmp_path: Path):
 
 def test_nothing_there(tmp_path: Path):
     assert kind_of(tmp_path / "missing") is None and kind_of(tmp_path) is None
+
+
+UTF16 = json.dumps(INSPECT).encode("utf-16")
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbf" + json.dumps(INSPECT).encode(), UTF16])
+def test_another_encoding_of_unicode_is_read(tmp_path: Path, content: bytes):
+    (tmp_path / "log.json").write_bytes(content)
+    assert kind_of(tmp_path / "log.json") == "inspect"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("a.json", b"", "it is empty"),
+        ("a.json", b'{"results": {', "Expecting"),
+        ("a.json", b'{"results": ' + b"[" * 100_000, "recursion"),
+        ("a.jsonl", b'{"doc_id": 0, "doc": ' + b"[" * 100_000, "recursion"),
+        ("a.json", b'{"results": "\xe9"}', "decode"),
+        ("a.eval", b"PK\x03\x04 and no zip", "zip file"),
+    ],
+)
+def test_a_damaged_file_that_is_named_is_refused_with_what_is_wrong(
+    tmp_path: Path, name: str, content: bytes, why: str
+):
+    from evalcard.errors import UserError
+    from evalcard.results.references import locate
+
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert kind_of(path) is None
+    with pytest.raises(UserError, match=f"{name} is damaged: .*{why}.*Copy the file anew") as error:
+        locate(tmp_path, str(path))
+    assert str(error.value).count("is damaged") == 1

@@ -372,3 +372,29 @@ def test_an_end_without_a_reason_is_not_told(reason: str | None, finish: str):
     from evalcard.results.imported.inspect_sample import _finish
 
     assert _finish({}, {"choices": [{"stop_reason": reason}]}) == finish
+
+
+def test_a_member_with_damaged_bytes_is_named(tmp_path: Path, four: dict[str, Any]):
+    path = save_eval(tmp_path / "a.eval", members(four))
+    whole = bytearray(path.read_bytes())
+    start = whole.index(b"samples/") + 60
+    whole[start : start + 30] = bytes(30)
+    path.write_bytes(bytes(whole))
+    with pytest.raises(UserError, match=r"a\.eval, samples/3_epoch_1\.json, is damaged: "):
+        import_results(path)
+
+
+def test_an_archive_of_a_version_that_zipfile_does_not_know(tmp_path: Path, four: dict[str, Any]):
+    from evalcard.results.imported.detect import kind_of
+
+    path = save_eval(tmp_path / "a.eval", members(four))
+    whole = bytearray(path.read_bytes())
+    whole[whole.index(b"PK\x01\x02") + 6] = 144
+    path.write_bytes(bytes(whole))
+    assert kind_of(path) is None
+
+
+def test_a_member_that_unpacks_to_a_multiple_of_itself_is_not_unpacked(tmp_path: Path, four: dict[str, Any]):
+    parts = members(four) | {"samples/b_epoch_1.json": b" " * (65 << 20)}
+    with pytest.raises(UserError, match=r"samples/b_epoch_1\.json, is damaged: it unpacks \d+ bytes to 65 MiB"):
+        import_results(save_eval(tmp_path / "a.eval", parts))

@@ -121,3 +121,36 @@ def test_a_file_that_is_not_there_is_the_users_mistake(tmp_path: Path):
     with pytest.raises(UserError, match="cannot read"):
         read_fidelity(tmp_path / "none.txt", "small")
     assert not is_fidelity(tmp_path / "none.txt") and is_fidelity(write(tmp_path, WHOLE))
+
+
+@pytest.mark.parametrize(
+    ("said", "instead"),
+    [
+        ("Mean    KLD:   0.023000", "Mean    KLD:   3.000000"),
+        ("Mean    KLD:   0.023000", "Mean    KLD:   -1.00000"),
+        ("0.023000 ±   0.002000", "0.023000 ±   inf"),
+        ("0.023000 ±   0.002000", "0.023000 ±   -1"),
+        ("Median  KLD:   0.007500", "Median  KLD:   -1.0"),
+        ("Maximum KLD:   2.500000", "Maximum KLD:   x"),
+        ("90.0%   KLD:   0.051000", "90.0%   KLD:"),
+    ],
+)
+def test_figures_that_no_comparison_gives_are_refused(tmp_path: Path, said: str, instead: str):
+    path = tmp_path / "kl.log"
+    assert said in WHOLE
+    path.write_text(WHOLE.replace(said, instead), encoding="utf-8")
+    with pytest.raises(UserError, match="holds figures that no comparison gives"):
+        read_fidelity(path, "m")
+
+
+def test_a_size_beyond_all_texts_is_none(tmp_path: Path):
+    path = tmp_path / "kl.log"
+    path.write_text(WHOLE.replace("n_ctx=511", f"n_ctx={'9' * 5000}"), encoding="utf-8")
+    with pytest.raises(UserError, match="does not say how much text"):
+        read_fidelity(path, "m")
+
+
+def test_an_error_that_is_not_known_is_none(tmp_path: Path):
+    path = tmp_path / "kl.log"
+    path.write_text(WHOLE.replace("0.023000 ±   0.002000", "0.023000 ±   nan"), encoding="utf-8")
+    assert read_fidelity(path, "m").kl_stderr is None

@@ -437,6 +437,24 @@ def test_a_damaged_value_is_no_design(folder: Path):
     assert not stored.left_out["toy_sums"].is_by_design and "no mean over items" in stored.left_out["toy_sums"].why
 
 
+def test_samples_that_were_cut_off_between_lines_are_told(folder: Path):
+    (path,) = folder.rglob("samples_toy_sums_*.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[: len(lines) // 4]).replace('"exact_match": 0.0', '"exact_match": 1.0'))
+    (stored,) = import_results(folder)
+    assert "its samples are of " in stored.left_out["toy_sums"].why and " items: copy the file anew" in (
+        stored.left_out["toy_sums"].why
+    )
+
+
+def test_a_log_probability_that_is_none_is_the_files_fault(folder: Path):
+    (path,) = folder.rglob("samples_toy_shapes_*.jsonl")
+    path.write_text(re.sub(r'"resps": \[\[\["?-[0-9.e-]+"?', '"resps": [[[1e308', path.read_text(), count=1))
+    assert "1e308" in path.read_text()
+    with pytest.raises(UserError, match="not laid out as lm_eval.*a log-probability is '1e.308', which is none"):
+        import_results(folder)
+
+
 @pytest.mark.parametrize("count", [float("inf"), float("nan"), 1e300, -3, 2.5, "many"])
 def test_a_count_that_is_none_is_the_files_fault(folder: Path, results_of: Any, edit: Any, count: Any):
     def change(data: dict[str, Any]) -> None:

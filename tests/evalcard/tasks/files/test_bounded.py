@@ -35,10 +35,30 @@ def test_seconds(monkeypatch: pytest.MonkeyPatch):
      "{% set ns = namespace(s='xx') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
      "{{ '%9999999999d' % 1 }}", "{{ '{:>9999999999}'.format(1) }}", "{{ '%9999999999d'|format(1) }}",
      "{{ 'x'|center(9999999999) }}", "{{ 'x'.ljust(9999999999) }}", "{{ [1]|batch(9999999999, 0)|list }}",
-     "{% for i in range(90000) %}{{ 'x' * 10000 }}{% endfor %}"],
+     "{% for i in range(90000) %}{{ 'x' * 10000 }}{% endfor %}",
+     "{% set t %}{% for i in range(90000) %}" + "x" * 1000 + "{% endfor %}{% endset %}",
+     "{% macro m() %}{% for i in range(90000) %}" + "x" * 1000 + "{% endfor %}{% endmacro %}{{ m() | length }}",
+     "{% set ns = namespace(a=['x']) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a }}",
+     "{% set ns = namespace(a=1) %}{% for i in range(60) %}{% set ns.a = {'a': ns.a, 'b': ns.a} %}{% endfor %}",
+     "{% set t = 'x' * 99999 %}{{ t | replace('', t) }}", "{% set t = 'x' * 99999 %}{{ t.replace('x', t) }}",
+     "{{ range(99999) | join('x' * 9999) }}", "{{ ('x' * 9999).join('y' * 9999) }}", "{{ '%*d' % (10 ** 9, 1) }}",
+     "{{ '{:>{w}}'.format(1, w=10 ** 9) }}", "{{ ('{0}' * 9999).format('x' * 9999) }}",
+     "{{ ('x\n' * 9999) | indent(9999) }}", "{{ range(9999) | list | tojson(indent=9999) }}",
+     "{{ ([['x']] * 9999) | sum(start=[]) }}"],
 )  # fmt: skip
 def test_sizes(template: str):
     with pytest.raises(jinja2.TemplateError, match="grows beyond"):
+        render(template, {})
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{% for i in range(99999) %}{% set x = 'x' * 9999 %}{% endfor %}", "{% set t = 'x' * 40000000 %}" * 9,
+     "{% set t = 'x' * 40000000 %}" + "{% set u = t[1:] %}" * 9,
+     "{% set t = 'x' * 40000000 %}" + "{{ t | upper }}" * 9],
+)  # fmt: skip
+def test_all_that_is_made(template: str):
+    with pytest.raises(jinja2.TemplateError, match="come to more than 200,000,000|grows beyond"):
         render(template, {})
 
 
@@ -49,6 +69,9 @@ def test_sizes(template: str):
      "{% for x in [] %}{% else %}0{% endfor %}",
      "{% for x in cs if x != 'b' recursive %}{{ x }}{{ loop.depth }}{% endfor %}", "{{ cs|batch(2, '-')|list }}",
      "{{ '%05d'|format(7) }}{{ 'a'|center(9) }}{{ cs|tojson }}{{ 'a\nb'|indent(2) }}{{ '{:,}'.format(123456789) }}",
+     "{{ 'a: {0}, {n:,}'.format(70000000, n=90000000) }} {{ '%s of 20261130'|format('x') }}{{ '%.2f' % 2.5 }}",
+     "{{ cs|map('upper')|join(', ') }}{{ [1, 2]|sum }}{{ cs|join }}{{ 'abc'|replace('b', '') }}{{ (1, cs)[1:] }}",
+     "{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(cs[0]) }}{% set t %}a{{ cs }}{% endset %}{{ t }}{{ {'a': [cs[1]]} }}",
      "{{ 2 ** 10 }}{{ 'ab' * 3 }}{{ 7 % 4 }}{{ cs + ['d'] }}{% for x in nothing %}{% endfor %}"],
 )  # fmt: skip
 def test_texts_within_the_bounds_equal_the_harness(template: str):
