@@ -6,7 +6,7 @@ from typing import Literal
 
 from evalcard.backends.backend import Backend, Identity
 from evalcard.modelspec import ModelSpec
-from evalcard.results.records import ModelRecord, PlainLayers
+from evalcard.results.records import EngineRecord, ModelRecord, PlainLayers
 from evalcard.spec import RunSpec
 from evalcard.tasks.prompts.tokenizer import Tokenizer
 from evalcard_engine.quant.scheme import parse_scheme
@@ -39,7 +39,14 @@ def model_record(
         left_plain=None if told.left_plain is None else [PlainLayers(**asdict(one)) for one in told.left_plain],
         recipe=told.recipe,
         stated=dict(told.stated) if told.stated else None,
+        engine=_engine(facts),
     )
+
+
+def _engine(facts: Mapping[str, float | int | str | None]) -> EngineRecord | None:
+    """The counts of our own engine; None where the backend is another or had nothing to answer."""
+    counts = {name: _count(facts, name) for name in EngineRecord.model_fields}
+    return EngineRecord.model_validate(counts) if None not in counts.values() else None
 
 
 def _scheme_title(model: ModelSpec, identity: Identity) -> str | None:

@@ -38,7 +38,16 @@ class RunState:
         """A model whose answers were all stored was not opened; an earlier run tells its sizes."""
         if run.model.weight_bytes is None:
             run = replace(run, model=with_known_sizes(run.model, self._known))
+        if run.model.engine is None:
+            run = replace(run, model=self._with_known_engine(run.model))
         self.runs.append(run)
+
+    def _with_known_engine(self, model: ModelRecord) -> ModelRecord:
+        """What an earlier attempt at this run had the engine do for the same weights, where this one asked nothing."""
+        for one in self._earlier.models if self._earlier else ():
+            if (one.slug, one.weights_digest) == (model.slug, model.weights_digest):
+                return model.model_copy(update={"engine": one.engine})
+        return model
 
     def known_noise(self) -> list[NoiseRecord]:
         """What an earlier attempt found, where it asked as often and all of the baseline's answers are still its."""

@@ -2,12 +2,16 @@
 
     python engine/benchmarks/gpu_check.py --part kernels [--seconds 220] [--csv results/gpu_kernels.csv]
     python engine/benchmarks/gpu_check.py --part model --model DIR [--schemes plain,fp8] [--csv results/gpu_models.csv]
-    python engine/benchmarks/gpu_check.py --part kernels|model --rehearse
+    python engine/benchmarks/gpu_check.py --part speed [--seconds 420] [--csv results/gpu_speed.csv]
+    python engine/benchmarks/gpu_check.py --part kernels|model|speed --rehearse
 
 ``kernels``: the roof is measured in the same run: torch's large products in bf16, int8 and fp8, and a copy. A kernel
 cannot be faster than the greater of its operations at the one and its bytes at the other; ``roof`` is that time over
 its own. ``model``: a folder is opened in several schemes, its logits are held against the CPU's float32 ones, and the
-engine is timed on prompts and on answers.
+engine is timed on prompts and on answers. ``speed``: a model of Llama-3.1-8B's shape,
+random weights made on the device, in bf16, fp8, w8a8 and w4a16: decoding at 1, 16, 64 and 256 sequences and prompts as
+shares of the same roof, beside transformers' ``generate`` and its continuous batching. Rows go to the file as they are
+measured.
 
 Exits with 1 where anything is wrong. ``--rehearse`` runs tiny shapes through Triton's interpreter on the CPU, which
 shows that the script works and says nothing about speed.
@@ -22,6 +26,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +39,11 @@ import triton
 sys.path.insert(0, str(Path(__file__).parent))
 import gpu_kernels  # noqa: E402
 import gpu_model  # noqa: E402
+import gpu_speed  # noqa: E402
 from gpu_bench import Bench  # noqa: E402
 
 COMMON = ("date", "commit", "machine", "torch", "triton")
-ROWS = {"kernels": gpu_kernels.Row, "model": gpu_model.Row}
+ROWS = {"kernels": gpu_kernels.Row, "model": gpu_model.Row, "speed": gpu_speed.Row}
 
 
 def columns(part: str) -> list[str]:
@@ -70,9 +76,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--schemes", help=f"applied on the fly, plain for none (default: {gpu_model.SCHEMES}; for a "
                         "compressed model plain)")  # fmt: skip
     parser.add_argument("--rehearse", action="store_true", help="tiny shapes in the interpreter, without a GPU")
-    parser.add_argument("--seconds", type=float, default=220, help="no case is begun later than this")
+    parser.add_argument("--seconds", type=float, help="no case is begun later than this (default: 220; of speed 420)")
     parser.add_argument("--csv", type=Path, help="append the rows to this file")
     args = parser.parse_args()
+    args.seconds = args.seconds or (420 if args.part == "speed" else 220)
     if not args.rehearse and not torch.cuda.is_available():
         raise SystemExit("no CUDA device here; --rehearse shows that the script works without one")
     if args.part == "model" and args.model is None and not args.rehearse:
@@ -88,11 +95,17 @@ def main() -> None:
     rows: list[Any]
     if args.part == "kernels":
         rows, faults = gpu_kernels.kernels(bench, deadline)
-    else:
+    elif args.part == "model":
         rows, faults = gpu_model.models(bench, deadline, args.model, args.schemes)
-    if args.csv:
+    else:
+        keep = partial(append_csv, args.csv, "speed") if args.csv else None
+        rows, faults = gpu_speed.speeds(bench, deadline, args.schemes, lambda row: keep([row], bench) if keep else None)
+    if args.csv and args.part != "speed":
         append_csv(args.csv, args.part, rows, bench)
-    print("\n".join(faults) or f"{len(rows)} cases, every one right; exact mode keeps rows apart")
+    if args.part == "speed":
+        print("\n".join(faults) or f"{len(rows)} rows measured")
+    else:
+        print("\n".join(faults) or f"{len(rows)} cases, every one right; exact mode keeps rows apart")
     sys.exit(bool(faults))
 
 

@@ -44,6 +44,8 @@ class EngineConfig:
     """Sequences in flight at one time."""
     prefix_cache: bool = True
     """Compute a prefix that several requests share only once."""
+    cuda_graphs: bool = True
+    """Replay steps of answers as captured CUDA graphs, on a GPU and where the model allows it."""
     threads: int | None = None
     """CPU threads. torch has one setting for the whole process, so the engine opened last decides for all."""
 

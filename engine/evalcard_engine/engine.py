@@ -1,5 +1,6 @@
 """The facade: open a model, run requests, take answers as they finish, close."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from types import TracebackType
@@ -13,16 +14,19 @@ from evalcard_engine.cache.pages import PageAllocator
 from evalcard_engine.cache.prefix import NoReuse, PrefixCache
 from evalcard_engine.cache.prefix_tree import PrefixTree
 from evalcard_engine.config import EngineConfig
+from evalcard_engine.cuda_capture import CudaCapture
 from evalcard_engine.errors import EngineError, OutOfMemory
 from evalcard_engine.faults import FaultFinder
+from evalcard_engine.graphs import Capture, DecodeGraphs
 from evalcard_engine.intake import check_requests, sequences_of
 from evalcard_engine.plan import Plan, input_len, tokens_to_compute, working_pages
-from evalcard_engine.readout import read_out
+from evalcard_engine.readout import Readout
 from evalcard_engine.request import Answer, Generate, Request
-from evalcard_engine.runner import Model, Runner
+from evalcard_engine.runner import Model, PlanningModel, Runner
 from evalcard_engine.scheduler import Scheduler
 from evalcard_engine.stats import Stats
-from evalcard_engine.step import Limits
+from evalcard_engine.step import Limits, Step
+from evalcard_engine.step_memory import StepMemory, is_out_of_memory, pieces, without_copies
 from evalcard_engine.stopping import Detokenize
 
 _CUDA_STEP_TOKENS = 8192
@@ -31,6 +35,13 @@ _CUDA_STEP_TOKENS = 8192
 def numerics_name(model_numerics: str) -> str:
     """The engine's numerics string, given the model's: everything here that could change an answer's last digit."""
     return f"{model_numerics}; {rows.NUMERICS}; {sampler.NUMERICS}"
+
+
+def graph_capture(model: Model, config: EngineConfig) -> Capture | None:
+    """What captures the model's steps of answers; None where they are launched kernel by kernel."""
+    if config.device != "cuda" or not config.cuda_graphs:
+        return None
+    return CudaCapture() if isinstance(model, PlanningModel) and model.is_replayable else None
 
 
 class _Cache:
@@ -42,7 +53,16 @@ class _Cache:
         kind = PrefixTree if config.prefix_cache else NoReuse
         prefixes: PrefixCache = kind(self.allocator, limits.page_size)
         self.scheduler = Scheduler(self.allocator, prefixes, limits)
-        self.runner = Runner(model, model.make_pool(num_pages, limits.page_size), limits.page_size, config.device)
+        capture = graph_capture(model, config)
+        # One page more than the allocator knows of, for the rows that graphs are padded with.
+        pool = model.make_pool(num_pages + (capture is not None), limits.page_size)
+        self.graphs: DecodeGraphs | None = None
+        if capture is not None:
+            assert isinstance(model, PlanningModel), type(model)
+            self.graphs = DecodeGraphs(
+                model, pool, limits.page_size, num_pages, limits.max_sequences, config.device, capture
+            )
+        self.runner = Runner(model, pool, limits.page_size, config.device, self.graphs)
 
 
 class Engine:
@@ -65,8 +85,9 @@ class Engine:
             memory.keep_freed_memory()
         self._page_bytes = model.page_bytes(config.page_size)
         self._budget_bytes = config.kv_memory or memory.kv_budget(config.device)
+        self._memory = StepMemory(config.step_tokens, config.device)
         self._cache: _Cache | None = None
-        self._stats = Stats()
+        self._stats = Stats(forward_tokens=config.step_tokens)
         self._is_running = False
 
     @classmethod
@@ -184,6 +205,12 @@ class Engine:
             f"Raise kv_memory, shorten the prompt or ask for fewer new tokens."
         )
 
+    def _pool_message(self, needed: int) -> str:
+        return (
+            f"a KV cache of {needed * self._page_bytes:,} bytes cannot be had, "
+            f"{memory.free_memory(self.config.device):,} bytes are free. Give it less (kv_memory); sequences then wait."
+        )
+
     @property
     def _budget_pages(self) -> int:
         return self._budget_bytes // self._page_bytes
@@ -222,21 +249,53 @@ class Engine:
         model = self._open_model()
         if self._cache is None or self._cache.num_pages < needed:
             self._cache = None  # free the old pool before the new one is made
-            self._cache = _Cache(model, self.config, self._limits, needed)
+            try:
+                self._cache = _Cache(model, self.config, self._limits, needed)
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                raise OutOfMemory(self._pool_message(needed)) from error
             self._stats = replace(self._stats, kv_bytes=needed * self._page_bytes)
         return self._cache
 
-    def _step(self, cache: _Cache, faults: FaultFinder) -> list[Answer]:
-        """One forward pass and the answers it completes."""
+    def _step(self, cache: _Cache, faults: FaultFinder) -> Iterator[Answer]:
+        """One step of the scheduler and the answers it completes: one forward pass, or as many as memory asks for."""
         self._open_model()
-        step = cache.scheduler.next_step()
-        rows_of_step, logits = cache.runner.run(step)
-        cache.scheduler.complete(step)
+        waiting = deque(pieces(cache.scheduler.next_step(), self._memory.tokens))
+        while waiting:
+            piece = waiting.popleft()
+            going = self._forward(cache, piece, is_whole=not waiting)
+            if going is not None:
+                yield from self._answers(cache, faults, piece, going)
+                continue
+            again = (without_copies(piece), *waiting)
+            waiting = deque(smaller for one in again for smaller in pieces(one, self._memory.tokens))
+
+    def _forward(self, cache: _Cache, piece: Step, is_whole: bool) -> Readout | None:
+        """Compute a piece of a step; None where memory ended, which has then halved what a forward takes."""
+        try:
+            going = Readout(*cache.runner.run(piece))
+            if is_whole:
+                # The device has its work now; what the host can do meanwhile comes before the wait.
+                cache.runner.prepare_ahead(piece)
+            cache.scheduler.complete(piece)
+            going.collect()
+            return going
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            self._memory.halve(piece, error, self._stats.kv_bytes)
+            self._stats = self._stats.with_memory(self._memory.halvings, self._memory.tokens)
+            return None
+
+    def _answers(self, cache: _Cache, faults: FaultFinder, piece: Step, going: Readout) -> list[Answer]:
         answers: list[Answer] = []
-        for ended in read_out(rows_of_step, logits):
+        for ended in going.finish():
             answers.extend(faults.explain(ended))
             cache.scheduler.finish(ended.sequence)
-        self._stats = self._stats.after_step(step, answers, cache.allocator.peak_used)
+        self._stats = self._stats.after_step(piece, answers, cache.allocator.peak_used)
+        if (graphs := cache.graphs) is not None:
+            self._stats = self._stats.with_graphs(graphs.steps, graphs.num_graphs, graphs.num_bytes, graphs.fault)
         return answers
 
 

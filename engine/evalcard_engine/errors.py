@@ -23,4 +23,4 @@ class UnsupportedModel(EngineError):
 
 
 class OutOfMemory(EngineError):
-    """A single request needs more KV cache than the whole budget."""
+    """Memory cannot hold the weights, the KV cache of a single request, or a forward of a single token."""

@@ -14,6 +14,7 @@ from evalcard_engine.request import Answer
 from evalcard_engine.runner import Model, Runner
 from evalcard_engine.sequence import Sequence
 from evalcard_engine.step import Chunk, Limits, Step
+from evalcard_engine.step_memory import is_out_of_memory
 
 _LAYERS = "model.layers."
 
@@ -87,7 +88,9 @@ class FaultFinder:
         try:
             pool = self._model.make_pool(num_pages, self._limits.page_size)
             return self._run(probe, Runner(self._model, pool, self._limits.page_size, self._device))
-        except torch.OutOfMemoryError:
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
             return "logits not finite; there was no memory left to find out in which layer"
 
     def _run(self, probe: Sequence, runner: Runner) -> str:

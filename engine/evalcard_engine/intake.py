@@ -14,6 +14,8 @@ _MIN_TEMPERATURE = 1e-3
 def check_requests(requests: Several[Request], *, vocab_size: int, max_positions: int, has_detokenizer: bool) -> None:
     """Raise EngineError for the first request that cannot be answered as asked."""
     seen: set[str] = set()
+    # The choices of an item share their context, the very tuple: looking through it once is enough.
+    sound: set[int] = set()
     for request in requests:
         if request.id in seen:
             raise EngineError(f"request id {request.id!r} is given twice; ids name the answers and must be unique.")
@@ -25,7 +27,9 @@ def check_requests(requests: Several[Request], *, vocab_size: int, max_positions
             fields = {"context": request.context, "continuation": request.continuation}
             longest = len(request.context) + len(request.continuation)
         for name, tokens in fields.items():
-            _check_tokens(request.id, name, tokens, vocab_size)
+            if id(tokens) not in sound:
+                _check_tokens(request.id, name, tokens, vocab_size)
+                sound.add(id(tokens))
         if longest > max_positions + 1:  # the last token is only predicted, it takes no position
             raise EngineError(
                 f"request {request.id!r} needs {longest - 1} positions, the model has {max_positions}; "
@@ -82,11 +86,16 @@ def sequences_of(
     """
     sequences: list[GenerateSequence | ScoreSequence] = []
     scores: dict[tuple[int, ...], list[Score]] = {}
+    groups: dict[tuple[int, tuple[int, ...]], list[Score]] = {}
     for request in requests:
         if isinstance(request, Generate):
             sequences.append(GenerateSequence.of(request, detokenize))
         else:
-            scores.setdefault(request.context + request.continuation[:-1], []).append(request)
+            # Hashing a prompt looks through all of it: choices that share the very tuple need that once.
+            place = id(request.context), request.continuation[:-1]
+            if place not in groups:
+                groups[place] = scores.setdefault(request.context + request.continuation[:-1], [])
+            groups[place].append(request)
     sequences.extend(ScoreSequence.of(tuple(group)) for group in scores.values())
     for sequence in sequences:
         sequence.is_long = short_positions is not None and sequence.max_len > short_positions

@@ -23,10 +23,15 @@ _MALLOC_OPTIONS = ((-1, _KEPT_BYTES), (-3, 32 << 20))
 
 def kv_budget(device: str) -> int:
     """Bytes for keys and values on ``device`` ("cpu" or "cuda")."""
+    return int((CUDA_SHARE if device == "cuda" else CPU_SHARE) * free_memory(device))
+
+
+def free_memory(device: str) -> int:
+    """Bytes that may still be had on ``device`` ("cpu" or "cuda")."""
     if device == "cuda":
         free, _ = torch.cuda.mem_get_info()
-        return int(CUDA_SHARE * free)
-    return int(CPU_SHARE * available_memory())
+        return int(free)
+    return available_memory()
 
 
 def keep_freed_memory() -> bool:

@@ -1,14 +1,17 @@
 """A transformers model, prepared: its attention ours, its linears exact or quantized, its weights all accounted for."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from evalcard_engine.attention.hook import STEP_ARGUMENT, LastRows, Step, prepare_step
-from evalcard_engine.batch import Batch
+from evalcard_engine.attention.hook import STEP_ARGUMENT, LastRows, Step, plan_attention, prepare_step
+from evalcard_engine.attention.reach import Reach
+from evalcard_engine.batch import Batch, Span
 from evalcard_engine.building import decoder_layers
 from evalcard_engine.cache.pool import KVPool, KVShape, token_bytes
 from evalcard_engine.checkpoint.digest import OnProgress, weights_digest
@@ -18,11 +21,16 @@ from evalcard_engine.faults import FirstFault, watched
 from evalcard_engine.kv_choice import cache_words
 from evalcard_engine.last_layer import compute_asked_rows_only, last_rows
 from evalcard_engine.loading import Stock, fill
+from evalcard_engine.memory import free_memory
+from evalcard_engine.model_memory import check_memory, weights_need
 from evalcard_engine.planning import ModelPlan, plan_model
 from evalcard_engine.quant.quantize import QUANTIZER_VERSION
 from evalcard_engine.quant.scheme import Scheme
 from evalcard_engine.quant.workspace import Workspace
 from evalcard_engine.weights_choice import choose_for, form_words
+
+if TYPE_CHECKING:  # Triton is not everywhere
+    from evalcard_engine.attention.paged_plan import HostPlan, PagedPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,7 @@ class PreparedModel:
         self._kernels = plan.kernels
         self._long_rope = plan.long_rope
         compute_asked_rows_only(decoder_layers(module)[-1])
+        self._has_experts = plan.family.experts is not None
 
     @property
     def identity(self) -> ModelIdentity:
@@ -93,11 +102,27 @@ class PreparedModel:
     def make_pool(self, num_pages: int, page_size: int) -> KVPool:
         return KVPool(self._shapes, num_pages, page_size, self._dtype, self.info.device, self._codes)
 
+    @property
+    def is_replayable(self) -> bool:
+        """Whether a step launches the same kernels whatever its tokens: not where they are routed to experts, nor where
+        tables go by sequence or position."""
+        has_tables = self._long_rope is not None or any(rule.temperature is not None for rule in self._rules)
+        return self._kernels and not self._has_experts and not has_tables
+
+    def plan_attention(self, spans: Sequence[Span], pool: KVPool) -> "Mapping[Reach, HostPlan] | None":
+        """What kernels will do for the attention of a step, reckoned on the host; None where none of them attends."""
+        if not self._kernels:
+            return None
+        return plan_attention(spans, pool, self._heads, self._shapes[0].kv_heads, self._rules)
+
     @torch.inference_mode()
-    def forward(self, batch: Batch, pool: KVPool) -> torch.Tensor:
-        """Run one step and store its keys and values: float32 [num_logits, vocab], one row per batch.logits_rows."""
-        step = self._prepare(batch, pool)
-        kept = last_rows(batch) if self.info.device == "cpu" else None
+    def forward(self, batch: Batch, pool: KVPool, plans: "Mapping[Reach, PagedPlan] | None" = None) -> torch.Tensor:
+        """Run one step and store its keys and values: float32 [num_logits, vocab], one row per batch.logits_rows.
+
+        plans: those of `plan_attention` for the batch's spans, on the device, where they were made already.
+        """
+        step = self._prepare(batch, pool, plans)
+        kept = last_rows(batch) if self.info.device == "cpu" and not self._kernels else None
         if kept is not None:
             rows, batch_of_them = kept
             step = replace(step, last=LastRows(rows, self._prepare(batch_of_them, pool) if rows.numel() else step))
@@ -110,10 +135,12 @@ class PreparedModel:
         )
         return output.logits[0].float()
 
-    def _prepare(self, batch: Batch, pool: KVPool) -> Step:
+    def _prepare(self, batch: Batch, pool: KVPool, plans: "Mapping[Reach, PagedPlan] | None" = None) -> Step:
         rotary = None if self._long_rope is None else self._long_rope.tables(batch, self._dtype)
         kv_heads = self._shapes[0].kv_heads
-        return prepare_step(batch, pool, self._heads, kv_heads, self._rules, rotary, kernels=self._kernels)
+        return prepare_step(
+            batch, pool, self._heads, kv_heads, self._rules, rotary, kernels=self._kernels, plans=plans
+        )
 
     def watched(self) -> AbstractContextManager[FirstFault]:
         """Find the first module with a value that is not finite in the forwards that run meanwhile."""
@@ -137,12 +164,16 @@ def open_model(
     scheme quantizes the decoder's linears on the way in, the KV cache, or both. weights: whether quantized linears stay
     packed in memory, are expanded, or either (auto); no answer on the CPU depends on it. kernels: whether Triton runs
     what it can; None does so on GPUs that it serves, and only tests say otherwise. Raises EngineError and its kinds
-    before any forward.
+    before any forward, OutOfMemory before any weight is read.
     """
     plan = plan_model(model, dtype, device, scheme, revision, weights, kernels)
     choice = None if plan.kernels else choose_for(plan.module, plan.claims, scheme, plan.dtype, device, weights)
-    digest = weights_digest(plan.checkpoint, plan.family)
     weights_scheme = scheme if scheme is not None and scheme.changes_weights else None
+    is_packed = plan.kernels or (choice is not None and choice.form == "packed")
+    needed = weights_need(plan.module, plan.claims, plan.checkpoint.tensors, weights_scheme, plan.dtype, is_packed)
+    is_quantized = bool(plan.claims.schemes) or weights_scheme is not None
+    check_memory(model, needed, free_memory(device), device, plan.dtype, is_quantized=is_quantized, is_packed=is_packed)
+    digest = weights_digest(plan.checkpoint, plan.family)
     workspace = Workspace() if choice is not None and choice.form == "packed" else None
     reader = TensorReader(plan.checkpoint)
     stock = Stock(plan.claims, reader, plan.dtype, plan.device, weights_scheme, plan.kernels, workspace, model)

@@ -6,7 +6,8 @@ Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,17 +31,26 @@ def noise_key(seed: int, item_key: int) -> int:
 
 def philox(blocks: torch.Tensor, tail: tuple[int, int, int], key: int) -> torch.Tensor:
     """Philox4x32-10 of the n counters (blocks[i], *tail), all 32-bit values: int64 [n] -> int64 [4, n]."""
-    if blocks.device.type == "cpu":
-        first = blocks.numpy().astype(np.uint64)
-        counter = [first, *(np.full_like(first, word) for word in tail)]
-        return torch.from_numpy(np.stack(_rounds(counter, key, _multiply_uint64)).astype(np.int64))
-    return torch.stack(_rounds([blocks, *(torch.full_like(blocks, word) for word in tail)], key, multiply_halves))
+    columns = [torch.full_like(blocks, word) for word in tail]
+    return _philox([blocks, *columns], [torch.full_like(blocks, half) for half in _halves(key)])
 
 
-def _rounds(counter: list, key: int, multiply: Callable) -> list:
-    """The ten rounds, on numpy arrays or torch tensors alike."""
+def _philox(counter: list[torch.Tensor], key: list[torch.Tensor]) -> torch.Tensor:
+    """The four words of each counter, int64 [n], and the two halves of its key: int64 [4, n]."""
+    if counter[0].device.type == "cpu":
+        words, halves = ([part.numpy().astype(np.uint64) for part in parts] for parts in (counter, key))
+        return torch.from_numpy(np.stack(_rounds(words, (halves[0], halves[1]), _multiply_uint64)).astype(np.int64))
+    return torch.stack(_rounds(counter, (key[0], key[1]), multiply_halves))
+
+
+def _halves(key: int) -> tuple[int, int]:
+    return key & _WORD, key >> 32
+
+
+def _rounds(counter: list, key: tuple[Any, Any], multiply: Callable) -> list:
+    """The ten rounds, on numpy arrays or torch tensors alike; ``key``: its low and its high half."""
     c0, c1, c2, c3 = counter
-    k0, k1 = key & _WORD, key >> 32
+    k0, k1 = key
     for _ in range(_ROUNDS):
         high0, low0 = multiply(_MULTIPLIERS[0], c0)
         high1, low1 = multiply(_MULTIPLIERS[1], c2)
@@ -67,9 +77,42 @@ def gumbel_noise(token_ids: torch.Tensor, *, key: int, position: int, repeat: in
 
     u = ((word >> 9) + 0.5) * 2^-23 is exact in float32 and never 0 or 1; -log(-log u) is taken in float64.
     """
-    blocks, inverse = torch.unique_consecutive(token_ids >> 2, return_inverse=True)
-    words = philox(blocks, (position & _WORD, repeat & _WORD, 0), key)
-    words = words.flatten()[(token_ids & 3) * blocks.shape[0] + inverse]
+    return gumbel_noises([token_ids], keys=[key], positions=[position], repeats=[repeat])
+
+
+def gumbel_noises(
+    token_ids: Sequence[torch.Tensor], *, keys: Sequence[int], positions: Sequence[int], repeats: Sequence[int]
+) -> torch.Tensor:
+    """`gumbel_noise` of several answers, one behind the other: each has its ids, key, position and repeat."""
+    device = token_ids[0].device
+    columns = [
+        [key & _WORD for key in keys],
+        [key >> 32 for key in keys],
+        [position & _WORD for position in positions],
+        [repeat & _WORD for repeat in repeats],
+    ]
+    lengths = torch.tensor([len(ids) for ids in token_ids], device=device)
+    answers = torch.arange(len(token_ids), device=device).repeat_interleave(lengths)
+    ids = torch.cat(list(token_ids))
+    # A block of four words serves all of its tokens that an answer asks for.
+    blocks, inverse = torch.unique_consecutive(answers << 32 | ids >> 2, return_inverse=True)
+    low, high, place, repeat = torch.tensor(columns, device=device)[:, blocks >> 32]
+    words = _philox([blocks & _WORD, place, repeat, torch.zeros_like(place)], [low, high])
+    return _gumbel(words.flatten()[(ids & 3) * blocks.shape[0] + inverse])
+
+
+def gumbel_rows(
+    vocab: int, low: torch.Tensor, high: torch.Tensor, position: torch.Tensor, repeat: torch.Tensor
+) -> torch.Tensor:
+    """Row by row the noise of all tokens, float32 [n, vocab]; low and high: int64 [n], the halves of the keys."""
+    blocks = torch.arange(-(-vocab // 4), device=low.device)[None]
+    columns = [part[:, None] for part in (low, high, position, repeat)]
+    counter = [blocks, *columns[2:], torch.zeros_like(columns[3])]
+    words = torch.stack(_rounds(counter, (columns[0], columns[1]), multiply_halves), dim=-1)
+    return _gumbel(words.flatten(1)[:, :vocab])
+
+
+def _gumbel(words: torch.Tensor) -> torch.Tensor:
     uniform = ((words >> 9).double() + 0.5) * 2.0**-23
     return (-elementwise_log(-elementwise_log(uniform))).float()
 

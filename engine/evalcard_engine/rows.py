@@ -30,13 +30,18 @@ def arg_max(logits: torch.Tensor) -> list[int]:
     """The lowest token id with the largest logit in each row of finite float32 [rows, vocab]."""
     if logits.device.type == "cpu":
         return np.argmax(logits.numpy(), axis=-1).tolist()
+    return lowest_arg_max(logits).tolist()
+
+
+def lowest_arg_max(logits: torch.Tensor) -> torch.Tensor:
+    """The same as int64 [rows], where the logits are; any number for rows that are not finite."""
     # torch does not say which of several maxima its argmax returns.
     ids = torch.arange(logits.shape[-1], device=logits.device)
-    best = []
+    best = [ids[:0]]
     for rows in logits.split(_rows_at_once(logits)):
         is_max = rows == rows.amax(dim=-1, keepdim=True)
         best.append(torch.where(is_max, ids, logits.shape[-1]).amin(dim=-1))
-    return torch.cat(best).tolist() if best else []
+    return torch.cat(best)
 
 
 def weights(logits: torch.Tensor) -> torch.Tensor:
@@ -59,13 +64,23 @@ def log_probabilities(logits: torch.Tensor, rows: list[int], tokens: list[int]) 
     wanted = sorted(set(rows))
     index = torch.tensor(wanted, device=logits.device)
     totals: list[int] = []
-    for some in index.split(_rows_at_once(logits)):
+    for some in chunks(logits, index):
         totals += weights(logits[some]).sum(dim=-1).tolist()
     tops = logits.amax(dim=-1)[index].tolist()
-    normalizers = [top + math.log(total / (1 << WEIGHT_BITS)) for top, total in zip(tops, totals, strict=True)]
+    normalizers = [normalizer(top, total) for top, total in zip(tops, totals, strict=True)]
     offset = dict(zip(wanted, normalizers, strict=True))
     picked = logits[torch.tensor(rows, device=logits.device), torch.tensor(tokens, device=logits.device)].tolist()
     return [value - offset[row] for row, value in zip(rows, picked, strict=True)]
+
+
+def normalizer(top: float, total: int) -> float:
+    """The logarithm of the sum of a row's exponentials, from its greatest logit and the sum of its `weights`."""
+    return top + math.log(total / (1 << WEIGHT_BITS))
+
+
+def chunks(logits: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """``index``, int64 [n] of rows, in parts whose `weights` are small enough to be held at once."""
+    return index.split(_rows_at_once(logits))
 
 
 def _rows_at_once(logits: torch.Tensor) -> int:

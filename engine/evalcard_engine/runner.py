@@ -1,14 +1,25 @@
-"""One step's forward pass: the scheduler's plan becomes one packed batch, and logits come back by sequence."""
+"""One step's forward pass: the scheduler's plan becomes one packed batch, and logits come back by sequence.
 
+A step is prepared, which is numbers on the host and takes no device, then launched, which waits for none. So the next
+step is prepared while the device runs this one, on the guess that all its answers go on; a guess that fails is dropped.
+"""
+
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 
+from evalcard_engine import transfer
+from evalcard_engine.attention.reach import Reach
 from evalcard_engine.batch import Batch, Span
-from evalcard_engine.sequence import Sequence
+from evalcard_engine.sequence import Sequence as EngineSequence
 from evalcard_engine.step import Chunk, Step
+
+if TYPE_CHECKING:  # Triton is not everywhere
+    from evalcard_engine.attention.paged_plan import HostPlan, PagedPlan
 
 
 class Pool(Protocol):
@@ -40,58 +51,162 @@ class Model(Protocol):
         """Find the first module with a value that is not finite in the forwards that run meanwhile."""
 
 
+@runtime_checkable
+class PlanningModel(Protocol):
+    """A model that says on the host what its attention will do; models.PreparedModel is one."""
+
+    info: Any
+
+    @property
+    def is_replayable(self) -> bool:
+        """Whether its kernels are the same for all steps with plans of one size, so that they can be captured."""
+
+    def plan_attention(self, spans: Sequence[Span], pool: Any) -> "Mapping[Reach, HostPlan] | None":
+        """None where there is nothing to plan; else all plans name the same pages."""
+
+    def forward(self, batch: Batch, pool: Any, plans: "Mapping[Reach, PagedPlan] | None" = None) -> torch.Tensor: ...
+
+
+class Graphs(Protocol):
+    """What replays steps; graphs.DecodeGraphs is one."""
+
+    def run(self, prepared: "Prepared", token_ids: Sequence[int]) -> torch.Tensor | None: ...
+
+
 class Row(NamedTuple):
     """One row of a step's logits: what comes after position ``position`` of ``sequence``."""
 
-    sequence: Sequence
+    sequence: EngineSequence
     position: int
+
+
+class Wanted(NamedTuple):
+    """A span, and of how many of its last tokens logits are asked for."""
+
+    span: Span
+    num_logits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All of a step but its tokens, on the host: int64 [num_tokens], logits_rows int64 [num_logits]."""
+
+    wanted: tuple[Wanted, ...]
+    positions: np.ndarray
+    slots: np.ndarray
+    logits_rows: np.ndarray
+    plans: "Mapping[Reach, HostPlan] | None" = None
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(span for span, _ in self.wanted)
+
+    @property
+    def is_decode(self) -> bool:
+        """Whether every sequence has one token, whose logits are asked for."""
+        return len(self.wanted) == len(self.positions) == len(self.logits_rows)
 
 
 class Runner:
     """Runs steps of one model against one pool."""
 
-    def __init__(self, model: Model, pool: Pool, page_size: int, device: str) -> None:
+    def __init__(self, model: Model, pool: Pool, page_size: int, device: str, graphs: Graphs | None = None) -> None:
         self._model = model
         self._pool = pool
         self._page_size = page_size
         self._device = device
+        self._graphs = graphs
+        self._planner = model if isinstance(model, PlanningModel) else None
+        self._ahead: Prepared | None = None
 
     def run(self, step: Step) -> tuple[list[Row], torch.Tensor]:
-        """Compute a step: its rows in order, and their logits, float32 [len(rows), vocab]."""
+        """Launch a step: its rows in order, and their logits, float32 [len(rows), vocab], good until the next one."""
         for copy in step.copies:
             self._pool.copy_tokens(copy.source, copy.target, copy.count)
         rows = [
             Row(chunk.sequence, position) for chunk in step.chunks for position in range(chunk.logits_start, chunk.stop)
         ]
-        logits = self._model.forward(build_batch(step.chunks, self._page_size, self._device), self._pool)
+        wanted = _wanted(step.chunks, self._page_size)
+        ahead, self._ahead = self._ahead, None
+        is_guessed = ahead is not None and ahead.wanted == wanted
+        logits = self._launch(
+            ahead if ahead is not None and is_guessed else self._prepare(wanted), _tokens(step.chunks)
+        )
         assert logits.dtype == torch.float32 and logits.dim() == 2, (logits.dtype, tuple(logits.shape))
         assert logits.shape[0] == len(rows), (tuple(logits.shape), len(rows))
         return rows, logits
 
+    def prepare_ahead(self, step: Step) -> None:
+        """Prepare what follows ``step``, which is running, if all its answers go on in the pages that they have."""
+        if self._planner is None or any(chunk.stop - chunk.logits_start != 1 for chunk in step.chunks):
+            return
+        following = [chunk for chunk in step.chunks if chunk.stop < chunk.sequence.max_len]
+        if following and all(chunk.stop < len(chunk.sequence.pages) * self._page_size for chunk in following):
+            chunks = [Chunk(chunk.sequence, chunk.stop, chunk.stop + 1, chunk.stop) for chunk in following]
+            prepared = self._prepare(_wanted(chunks, self._page_size))
+            self._ahead = prepared if prepared.plans is not None else None
+
+    def _prepare(self, wanted: tuple[Wanted, ...]) -> Prepared:
+        prepared = prepare(wanted, self._page_size)
+        if self._planner is None:
+            return prepared
+        plans = self._planner.plan_attention(prepared.spans, self._pool)
+        return Prepared(wanted, prepared.positions, prepared.slots, prepared.logits_rows, plans)
+
+    def _launch(self, prepared: Prepared, token_ids: list[int]) -> torch.Tensor:
+        if self._graphs is not None and (logits := self._graphs.run(prepared, token_ids)) is not None:
+            return logits
+        plans = prepared.plans or {}
+        arrays = [array for plan in plans.values() for array in plan.arrays]
+        batch, sent = _send(prepared, token_ids, self._page_size, self._device, arrays)
+        if self._planner is None or prepared.plans is None:
+            return self._model.forward(batch, self._pool)
+        each = len(arrays) // len(plans)
+        received = {
+            reach: plan.received(sent[each * number : each * (number + 1)])
+            for number, (reach, plan) in enumerate(plans.items())
+        }
+        return self._planner.forward(batch, self._pool, received)
+
+
+def prepare(wanted: tuple[Wanted, ...], page_size: int) -> Prepared:
+    """The spans one after the other in a packed row, without padding."""
+    positions, slots, logits_rows = [], [], []
+    for span, num_logits in wanted:
+        place = np.arange(span.context_len, span.end_len)
+        positions.append(place)
+        slots.append(np.asarray(span.pages, dtype=np.int64)[place // page_size] * page_size + place % page_size)
+        stop = span.query_start + span.query_len
+        logits_rows.append(np.arange(stop - num_logits, stop))
+    packed = [np.concatenate(parts).astype(np.int64) for parts in (positions, slots, logits_rows)]
+    return Prepared(wanted, packed[0], packed[1], packed[2])
+
 
 def build_batch(chunks: list[Chunk], page_size: int, device: str) -> Batch:
-    """The chunks one after the other in a packed row, without padding."""
-    tokens: list[int] = []
-    positions, slots, logits_rows, spans = [], [], [], []
+    """The chunks of a step on the device."""
+    batch, _ = _send(prepare(_wanted(chunks, page_size), page_size), _tokens(chunks), page_size, device)
+    return batch
+
+
+def _send(
+    prepared: Prepared, token_ids: list[int], page_size: int, device: str, others: Sequence[np.ndarray] = ()
+) -> tuple[Batch, list[torch.Tensor]]:
+    """A batch and ``others``, by one transfer."""
+    own = [np.asarray(token_ids, np.int64), prepared.positions, prepared.slots, prepared.logits_rows]
+    ids, positions, slots, rows, *rest = transfer.send([*own, *others], device)
+    return Batch(ids, positions, slots, rows, prepared.spans, page_size), rest
+
+
+def _wanted(chunks: Sequence[Chunk], page_size: int) -> tuple[Wanted, ...]:
+    found, start = [], 0
     for chunk in chunks:
-        query_start = len(tokens)
-        tokens.extend(chunk.sequence.tokens(chunk.start, chunk.stop))
-        pages = chunk.sequence.pages[: -(-chunk.stop // page_size)]
-        is_long = chunk.sequence.is_long
-        spans.append(Span(query_start, chunk.stop - chunk.start, chunk.start, tuple(pages), is_long))
-        place = np.arange(chunk.start, chunk.stop)
-        positions.append(place)
-        slots.append(np.asarray(pages, dtype=np.int64)[place // page_size] * page_size + place % page_size)
-        logits_rows.append(np.arange(chunk.logits_start, chunk.stop) - chunk.start + query_start)
+        length = chunk.stop - chunk.start
+        pages = tuple(chunk.sequence.pages[: -(-chunk.stop // page_size)])
+        span = Span(start, length, chunk.start, pages, chunk.sequence.is_long)
+        found.append(Wanted(span, max(0, chunk.stop - chunk.logits_start)))
+        start += length
+    return tuple(found)
 
-    def packed(parts: list[np.ndarray]) -> torch.Tensor:
-        return torch.from_numpy(np.concatenate(parts).astype(np.int64)).to(device)
 
-    return Batch(
-        token_ids=torch.tensor(tokens, dtype=torch.int64, device=device),
-        positions=packed(positions),
-        slots=packed(slots),
-        logits_rows=packed(logits_rows),
-        spans=tuple(spans),
-        page_size=page_size,
-    )
+def _tokens(chunks: Sequence[Chunk]) -> list[int]:
+    return [token for chunk in chunks for token in chunk.sequence.tokens(chunk.start, chunk.stop)]

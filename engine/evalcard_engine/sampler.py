@@ -5,10 +5,12 @@ noise is a pure function of its address, so is the draw of the logits. Every sum
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 
-from evalcard_engine.noise import GUMBEL_MAX, GUMBEL_MIN, gumbel_noise, noise_key
+from evalcard_engine.draws import Draw
+from evalcard_engine.noise import GUMBEL_MAX, GUMBEL_MIN, gumbel_noises, noise_key
 from evalcard_engine.request import Sampling
 from evalcard_engine.rows import WEIGHT_BITS, weights
 
@@ -18,17 +20,62 @@ NUMERICS = "sampler=philox4x32-10/gumbel32"
 # A token further than this behind the best one cannot overtake it even with the largest noise against the
 # smallest; the slack covers rounding, so leaving such tokens out never changes a draw.
 _HOPELESS = GUMBEL_MAX - GUMBEL_MIN + 0.5
+_TOKENS_AT_ONCE = 8192
+"""Whose noise is made together: enough that the calls cost little, few enough for the caches."""
 
 
 def sample(logits: torch.Tensor, sampling: Sampling, position: int) -> int:
     """The token drawn from finite float32 [vocab] ``logits`` as number ``position`` of an answer, from 0."""
+    return sample_rows(logits[None], [0], [Draw(sampling, position)])[0]
+
+
+def sample_rows(logits: torch.Tensor, rows: Sequence[int], draws: Sequence[Draw]) -> list[int]:
+    """The token of each draw from its row of float32 [..., vocab] ``logits``; those rows are finite.
+
+    Rows are filtered one by one, as they keep different numbers of tokens; noise costs by the call, so it is made for
+    many rows at one go.
+    """
+    drawn: list[int] = []
+    waiting: list[tuple[Draw, torch.Tensor, torch.Tensor]] = []
+    num_tokens = 0
+    for row, draw in zip(rows, draws, strict=True):
+        waiting.append((draw, *_candidates(logits[row], draw.sampling)))
+        num_tokens += len(waiting[-1][1])
+        if num_tokens >= _TOKENS_AT_ONCE:
+            drawn += _noisiest(waiting)
+            waiting, num_tokens = [], 0
+    return drawn + _noisiest(waiting) if waiting else drawn
+
+
+def _noisiest(found: Sequence[tuple[Draw, torch.Tensor, torch.Tensor]]) -> list[int]:
+    """Of each draw's candidates, (ids, logits over temperature), the one that is largest with its noise."""
+    sampling = [draw.sampling for draw, _, _ in found]
+    noise = gumbel_noises(
+        [ids for _, ids, _ in found],
+        keys=[noise_key(how.seed, how.item_key) for how in sampling],
+        positions=[draw.position for draw, _, _ in found],
+        repeats=[how.repeat for how in sampling],
+    )
+    noisy = (torch.cat([scaled for _, _, scaled in found]) + noise).split([len(ids) for _, ids, _ in found])
+    return [int(ids[(one == one.max()).nonzero()[0]]) for (_, ids, _), one in zip(found, noisy, strict=True)]
+
+
+def _candidates(logits: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ascending ids of the tokens that pass the filters and that noise can bring to the top, and their logits over
+    temperature."""
     scaled = logits / sampling.temperature
-    kept = keep(scaled, sampling)
-    best = scaled.max()
-    kept = kept[scaled[kept] >= best - _HOPELESS]
-    key = noise_key(sampling.seed, sampling.item_key)
-    noisy = scaled[kept] + gumbel_noise(kept, key=key, position=position, repeat=sampling.repeat)
-    return int(kept[noisy == noisy.max()][0])
+    least = scaled.max() - _HOPELESS
+    if _keeps_all(sampling, scaled.shape[0]):
+        ids = torch.nonzero(scaled >= least).flatten()
+        return ids, scaled[ids]
+    ids = keep(scaled, sampling)
+    values = scaled[ids]
+    hopeful = values >= least
+    return ids[hopeful], values[hopeful]
+
+
+def _keeps_all(sampling: Sampling, vocab: int) -> bool:
+    return not 0 < sampling.top_k < vocab and sampling.top_p >= 1 and sampling.min_p <= 0
 
 
 def keep(scaled: torch.Tensor, sampling: Sampling) -> torch.Tensor:
@@ -37,24 +84,34 @@ def keep(scaled: torch.Tensor, sampling: Sampling) -> torch.Tensor:
     ``scaled`` is float32 [vocab], logits over temperature. Each filter sees the probabilities of what the one
     before left, renormalized; equal ones count in the order of their ids.
     """
-    ids = torch.arange(scaled.shape[0], device=scaled.device)
+    ids: torch.Tensor | None = None  # of all tokens, as long as none is left out
     if 0 < sampling.top_k < scaled.shape[0]:
         ids = _top_k(scaled, sampling.top_k)
-    if sampling.top_p >= 1 and sampling.min_p <= 0:
-        return ids
-    mass = weights(scaled[ids])
-    if sampling.top_p < 1:
-        chosen = _top_p(mass, scaled[ids], sampling.top_p)
-        ids, mass = ids[chosen], mass[chosen]
-    return ids[mass >= math.ceil(sampling.min_p * (1 << WEIGHT_BITS))]
+        scaled = scaled[ids]
+    if sampling.top_p < 1 or sampling.min_p > 0:
+        mass = weights(scaled)
+        if sampling.top_p < 1:
+            chosen = _top_p(mass, scaled, sampling.top_p)
+            ids, mass = _chosen(ids, chosen), mass[chosen]
+        ids = _chosen(ids, torch.nonzero(mass >= math.ceil(sampling.min_p * (1 << WEIGHT_BITS))).flatten())
+    return torch.arange(scaled.shape[0], device=scaled.device) if ids is None else ids
+
+
+def _chosen(ids: torch.Tensor | None, places: torch.Tensor) -> torch.Tensor:
+    return places if ids is None else ids[places]
 
 
 def _top_k(scaled: torch.Tensor, count: int) -> torch.Tensor:
     """Ids of the ``count`` largest values, ascending; of equal ones at the edge the lowest ids."""
     edge = torch.topk(scaled, count).values[-1]
-    above = scaled > edge
-    at_edge = torch.nonzero(scaled == edge).flatten()[: count - int(above.sum())]
-    return torch.cat((torch.nonzero(above).flatten(), at_edge)).sort().values
+    ids = torch.nonzero(scaled >= edge).flatten()
+    surplus = len(ids) - count
+    if not surplus:
+        return ids
+    left_out = torch.nonzero(scaled[ids] == edge).flatten()[-surplus:]
+    kept = torch.ones_like(ids, dtype=torch.bool)
+    kept[left_out] = False
+    return ids[kept]
 
 
 def _top_p(mass: torch.Tensor, scaled: torch.Tensor, share: float) -> torch.Tensor:

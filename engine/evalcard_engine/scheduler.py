@@ -140,14 +140,19 @@ class Scheduler:
         """
         if not self._cache.shares:
             return False
-        wanted = sequence.tokens(0, sequence.next_logits)
         target = match.length + self._limits.hold_tokens
         for leader in self._running:
+            if not leader.is_prefilling or leader.is_long != sequence.is_long:
+                continue
             # What the leader has computed is in the tree already; only what lies behind it is worth a wait.
             shared = max(target, leader.computed_len + 1)
-            is_alike = leader.is_prefilling and leader.is_long == sequence.is_long
-            may_share = is_alike and shared <= min(len(wanted), leader.num_tokens)
-            if may_share and wanted[:shared] == leader.tokens(0, shared):
+            if shared > min(sequence.next_logits, leader.num_tokens):
+                continue
+            # The last token first: it tells most of those apart that share nothing.
+            last = (shared - 1, shared)
+            if leader.tokens(*last) == sequence.tokens(*last) and leader.tokens(0, shared) == sequence.tokens(
+                0, shared
+            ):
                 return True
         return False
 

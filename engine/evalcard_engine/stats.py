@@ -28,10 +28,21 @@ class Stats:
     """New tokens in answers, stop ids not counted."""
     steps: int = 0
     preemptions: int = 0
+    memory_halvings: int = 0
+    """Times a forward ran out of memory, after which those that follow take half as many tokens."""
+    forward_tokens: int = 0
+    """The most tokens that a forward takes now."""
     peak_pages: int = 0
     """The most pages that sequences held at one time."""
     kv_bytes: int = 0
     """Memory of the present KV pool."""
+    graph_steps: int = 0
+    """Steps that were replayed as CUDA graphs, of the present pool, as are the other counts of graphs."""
+    num_graphs: int = 0
+    graph_bytes: int = 0
+    """Device memory of the graphs and their buffers."""
+    graph_fault: str | None = None
+    """Why no graphs are captured any more; None while nothing has failed."""
 
     def after_input(self, requests: Iterable[Request], sequences: Iterable[Sequence]) -> "Stats":
         """A run of ``requests`` begins; ``sequences`` are their distinct computations."""
@@ -55,3 +66,11 @@ class Stats:
             preemptions=self.preemptions + step.preemptions,
             peak_pages=max(self.peak_pages, peak_pages),
         )
+
+    def with_memory(self, halvings: int, forward_tokens: int) -> "Stats":
+        """What memory has come to allow."""
+        return replace(self, memory_halvings=halvings, forward_tokens=forward_tokens)
+
+    def with_graphs(self, steps: int, num_graphs: int, num_bytes: int, fault: str | None) -> "Stats":
+        """What the graphs of the present pool have come to."""
+        return replace(self, graph_steps=steps, num_graphs=num_graphs, graph_bytes=num_bytes, graph_fault=fault)

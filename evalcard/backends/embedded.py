@@ -23,9 +23,14 @@ from evalcard_engine.request import Completion, Generate, Request, Sampling, Sco
 
 if TYPE_CHECKING:
     from evalcard_engine.engine import Engine
+    from evalcard_engine.plan import Plan
+    from evalcard_engine.stats import Stats
 
 _ARGUMENTS = {"tokenizer": str, "max_sequences": int, "page_size": int}
 """What ``--model-args`` may say to this backend; everything else has a flag of its own."""
+
+PLANNED = ("planned_prompt_tokens", "planned_tokens_to_compute", "planned_max_new_tokens", "planned_pages")
+"""What facts say of the plan: of all calls together, of pages the most."""
 
 
 class EmbeddedBackend:
@@ -40,6 +45,8 @@ class EmbeddedBackend:
         self._engine: Engine | None = None
         self._identity: Identity | None = None
         self._facts: dict[str, float | int | str | None] = {}
+        self._planned = dict.fromkeys(PLANNED, 0)
+        self._has_said_halved = False
 
     def identity(self) -> Identity:
         """Hashes the checkpoint's files; the numerics are those the engine will state once it is open.
@@ -88,7 +95,9 @@ class EmbeddedBackend:
         finished = 0
         with as_user_error():
             engine = self._open()
+            self._note_plan(engine.plan(requests))
             for answer in engine.run(requests, detokenize=self.tokenizer.decode):
+                self._say_halved(engine.stats)
                 number, _, part = answer.id.partition(".")
                 item, got = items[int(number)], parts.setdefault(int(number), {})
                 assert int(part) not in got, ("answered twice", answer.id)
@@ -96,7 +105,7 @@ class EmbeddedBackend:
                 if len(got) == len(item.requests):
                     on_answer(item, _item_answer(parts.pop(int(number))))
                     finished += 1
-            self._facts = _facts(engine)
+            self._facts = _facts(engine) | self._planned
         assert finished == len(items) and not parts, (finished, len(items), list(parts)[:3])
 
     def _open(self) -> "Engine":
@@ -114,9 +123,28 @@ class EmbeddedBackend:
                 self._engine = Engine.open(
                     self._model.location, self._config(), revision=self._model.revision, on_progress=on_progress
                 )
+            self._planned = dict.fromkeys(PLANNED, 0)  # the engine counts from here on, too
             self._check_same(self._engine)
             self._say_form(self._engine)
         return self._engine
+
+    def _note_plan(self, plan: "Plan") -> None:
+        """Add to the facts what the answers will cost, and say it where they are the first."""
+        is_first = not any(self._planned.values())
+        tokens = (plan.prompt_tokens, plan.tokens_to_compute, plan.max_new_tokens)
+        for name, value in zip(PLANNED[:3], tokens, strict=True):
+            self._planned[name] += value
+        self._planned["planned_pages"] = max(self._planned["planned_pages"], plan.pages)
+        if is_first:
+            self._progress.say(f"{self._model.label}: {_plan_words(plan)}")
+
+    def _say_halved(self, stats: "Stats") -> None:
+        if stats.memory_halvings and not self._has_said_halved:
+            self._has_said_halved = True
+            self._progress.say(
+                f"{self._model.label}: memory ran out in a step; it goes on with {stats.forward_tokens} tokens a step. "
+                "No answer is lost or changed. --kv-memory leaves more room for the rest."
+            )
 
     def _say_form(self, engine: "Engine") -> None:
         info = engine.info
@@ -229,6 +257,15 @@ def _item_answer(parts: dict[int, ChoiceAnswer | Completion]) -> ItemAnswer:
     fault = next((one.fault for one in choices if one.fault is not None), None)
     failed = any(one.logprob is None for one in choices)
     return ItemAnswer("error" if failed else "stop", choices=choices, fault=fault)
+
+
+def _plan_words(plan: "Plan") -> str:
+    share = f" ({plan.tokens_to_compute / plan.prompt_tokens:.1%})"
+    new = f", up to {plan.max_new_tokens:,} new ones" if plan.max_new_tokens else ""
+    return (
+        f"{plan.prompt_tokens:,} prompt tokens asked, {plan.tokens_to_compute:,} to compute{share}{new}; "
+        f"{plan.pages:,} pages of KV cache, {plan.kv_bytes / 2**20:,.0f} MiB"
+    )
 
 
 def _facts(engine: "Engine") -> dict[str, float | int | str | None]:

@@ -170,6 +170,38 @@ class PlainLayers(Record):
     """The kind whose weight they share, so that it is there once."""
 
 
+class EngineRecord(Record):
+    """What our own engine planned for a model's answers, and what came of it; stored answers cost nothing."""
+
+    planned_prompt_tokens: int
+    """Input tokens asked, each request counted in full."""
+    planned_tokens_to_compute: int
+    """Those left when a shared prefix counts once: the least that can be computed."""
+    planned_max_new_tokens: int
+    """The most that generated answers may add."""
+    planned_pages: int
+    """Pages of the KV cache made for them."""
+    computed_tokens: int
+    """What went through the model, new tokens that were fed back included."""
+    cached_tokens: int
+    """Input tokens whose keys and values came from the prefix tree."""
+    merged_tokens: int
+    """Input tokens that the computation of an equal input answered."""
+    generated_tokens: int
+    steps: int
+    """Forward passes."""
+    preemptions: int
+    """Times that a sequence gave its pages back and was computed again."""
+    memory_halvings: int
+    """Times that memory ran out in a forward, after which those that follow took half as many tokens."""
+    forward_tokens: int
+    """The most tokens of a forward at the end."""
+    peak_pages: int
+    """The most pages that sequences held at one time."""
+    kv_bytes: int
+    """Memory of the KV cache."""
+
+
 class ModelRecord(Record):
     """One model of the run. Paths live only in the spec as asked, so that this record can be published."""
 
@@ -206,6 +238,8 @@ class ModelRecord(Record):
     """recipe.yaml beside the weights, each path in it cut to its last part; None where there is none."""
     stated: dict[str, str | list[str]] | None = None
     """What the front matter of the README.md beside the weights says of licence and language, word for word."""
+    engine: EngineRecord | None = None
+    """Of the last attempt that asked anything; None for other backends, and where every answer was stored already."""
 
 
 class ProgressRecord(Record):

@@ -144,6 +144,24 @@ def test_a_plan_tells_what_a_run_then_does(open_fake):
     assert plan.max_new_tokens == 24 * 2 * 5 and plan.computations == 24 * 5
 
 
+@pytest.mark.parametrize(("shots_len", "page_size", "step_tokens"), [(150, 16, 64), (333, 64, 100)])
+def test_a_few_shot_task_computes_the_unique_tokens_of_its_tree(open_fake, shots_len, page_size, step_tokens):
+    """Subjects share their shots, choices their item: what is computed is what is planned, within 2 %."""
+    rng, requests = random.Random(5), []
+    for subject in range(3):
+        shots = tuple(rng.randrange(29) for _ in range(shots_len))
+        for item in range(12):
+            context = shots + tuple(rng.randrange(29) for _ in range(rng.randrange(20, 60)))
+            requests += [Score(f"{subject} {item} {i}", context, (i,)) for i in range(4)]
+    rng.shuffle(requests)
+    engine = open_fake(page_size=page_size, step_tokens=step_tokens, kv_memory=8 * 30_000, max_sequences=16)
+    plan = engine.plan(requests)
+    prefixes = {request.context[:stop] for request in requests for stop in range(1, len(request.context) + 1)}
+    assert plan.tokens_to_compute == len(prefixes) < plan.prompt_tokens / 10
+    list(engine.run(requests))
+    assert len(prefixes) <= engine.stats.computed_tokens <= 1.02 * len(prefixes)
+
+
 def test_answers_stream_while_others_still_run(open_fake):
     engine = open_fake(max_sequences=2)
     stream = engine.run([Generate("long", (1, 2), 40), Generate("short", (3, 4), 2)])

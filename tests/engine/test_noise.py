@@ -5,7 +5,15 @@ import math
 import pytest
 import torch
 
-from evalcard_engine.noise import GUMBEL_MAX, GUMBEL_MIN, gumbel_noise, multiply_halves, noise_key, philox
+from evalcard_engine.noise import (
+    GUMBEL_MAX,
+    GUMBEL_MIN,
+    gumbel_noise,
+    gumbel_noises,
+    multiply_halves,
+    noise_key,
+    philox,
+)
 
 ONES = 0xFFFFFFFF
 
@@ -94,3 +102,13 @@ def test_the_noise_is_distributed_as_it_should_be():
     noise = gumbel_noise(torch.arange(400_000), key=noise_key(0, 0), position=0, repeat=0).double()
     assert abs(noise.mean().item() - 0.5772157) < 4 * (math.pi**2 / 6 / 400_000) ** 0.5
     assert abs(noise.var().item() - math.pi**2 / 6) < 0.03
+
+
+def test_noise_of_several_answers_is_that_of_each():
+    ids = [torch.tensor([3, 4, 5, 900]), torch.arange(40), torch.tensor([900]), torch.tensor([900, 901])]
+    keys, positions, repeats = [7, (1 << 63) + 5, 7, 8], [0, 3, (1 << 32) - 1, 0], [2, 0, 2, 2]
+    alone = [
+        gumbel_noise(one, key=key, position=position, repeat=repeat)
+        for one, key, position, repeat in zip(ids, keys, positions, repeats, strict=True)
+    ]
+    assert torch.equal(gumbel_noises(ids, keys=keys, positions=positions, repeats=repeats), torch.cat(alone))

@@ -1,8 +1,11 @@
 """A step's chunks become one packed batch."""
 
+import numpy as np
 import pytest
 import torch
 
+from evalcard_engine import engine
+from evalcard_engine.request import Generate
 from evalcard_engine.runner import Runner, build_batch
 from evalcard_engine.sequence import Sequence
 from evalcard_engine.step import Chunk, Copy, Step
@@ -43,3 +46,64 @@ def test_a_model_that_returns_other_rows_than_asked_is_caught(fake_model):
     sequence = Sequence((1, 2), 1, 2, pages=[0])
     with pytest.raises(AssertionError):
         Runner(model, model.make_pool(1, 4), 4, "cpu").run(Step(0, 0, chunks=[Chunk(sequence, 0, 2, 1)]))
+
+
+class Planned:
+    """A fake model that plans on the host, and a log of who did what."""
+
+    is_replayable = True
+
+    def __init__(self, model, log: list) -> None:
+        self._model = model
+        self.log = log
+
+    def __getattr__(self, name: str):
+        return getattr(self._model, name)
+
+    def plan_attention(self, spans, pool):
+        self.log.append(("plan", len(spans), spans[0].context_len))
+        return {None: NoPlan()}
+
+    def forward(self, batch, pool, plans=None):
+        self.log.append(("launch", len(batch.spans), batch.spans[0].context_len))
+        return self._model.forward(batch, pool)
+
+
+class NoPlan:
+    arrays = (np.zeros(3, np.int32),)
+
+    def received(self, sent):
+        assert [tensor.tolist() for tensor in sent] == [[0, 0, 0]]
+        return self
+
+
+def test_the_next_step_is_prepared_while_one_runs(open_fake, fake_model, monkeypatch):
+    """A step's plan is made before the step before it is waited for, and used where all answers went on."""
+    log: list = []
+    collect = engine.Readout.collect
+
+    def collected(self):
+        if self._collect is not None:
+            log.append(("collect",))
+        collect(self)
+
+    monkeypatch.setattr(engine.Readout, "collect", collected)
+    requests = [Generate("a", (1, 2), 3), Generate("b", (3, 4), 5)]
+    found = {answer.id: answer for answer in open_fake(Planned(fake_model(), log), page_size=16).run(requests)}
+    assert found == {answer.id: answer for answer in open_fake(fake_model(), page_size=16).run(requests)}
+    assert log[:10] == [
+        ("plan", 2, 0), ("launch", 2, 0), ("plan", 2, 2), ("collect",),
+        ("launch", 2, 2), ("plan", 2, 3), ("collect",),
+        ("launch", 2, 3), ("plan", 1, 4), ("collect",),
+    ]  # fmt: skip
+    assert sum(entry[0] == "plan" for entry in log) == sum(entry[0] == "launch" for entry in log) == 5
+
+
+def test_a_wrong_guess_is_dropped(open_fake, fake_model, fake_law):
+    """An answer that meets its stop token leaves the step that was prepared with it."""
+    log: list = []
+    first = int(fake_law((1, 2)).argmax())
+    requests = [Generate("a", (1, 2), 9, stop_ids=frozenset({first})), Generate("b", (3, 4), 3)]
+    found = {answer.id: answer for answer in open_fake(Planned(fake_model(), log), page_size=16).run(requests)}
+    assert found == {answer.id: answer for answer in open_fake(fake_model(), page_size=16).run(requests)}
+    assert found["a"].token_ids == () and log[2:4] == [("plan", 2, 2), ("plan", 1, 2)]

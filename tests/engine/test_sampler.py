@@ -6,9 +6,10 @@ from collections import Counter
 import pytest
 import torch
 
+from evalcard_engine.draws import Draw
 from evalcard_engine.noise import gumbel_noise, noise_key
 from evalcard_engine.request import Sampling
-from evalcard_engine.sampler import keep, sample
+from evalcard_engine.sampler import keep, sample, sample_rows
 
 
 def logits_of(vocab: int, seed: int = 0, spread: float = 4.0) -> torch.Tensor:
@@ -96,3 +97,16 @@ def test_a_row_draws_the_same_token_from_a_batch_and_with_other_threads():
     finally:
         torch.set_num_threads(before)
     assert all(tokens == drawn[0] for tokens in drawn)
+
+
+def test_rows_drawn_together_are_those_drawn_alone(monkeypatch: pytest.MonkeyPatch):
+    """Of all kinds, in any order, however many share a call for their noise."""
+    logits = torch.stack([logits_of(1003, seed, spread=3.0) for seed in range(12)])
+    filters = [{}, {"top_p": 0.9}, {"top_k": 7}, {"min_p": 0.05}]
+    draws = [Draw(Sampling(0.8, seed=1, item_key=n % 5, repeat=n % 3, **filters[n % 4]), n * 7) for n in range(30)]
+    rows = [(5 * n) % 12 for n in range(30)]
+    alone = [sample(logits[row], *draw) for row, draw in zip(rows, draws, strict=True)]
+    for at_once in (1, 50, 1 << 20):
+        monkeypatch.setattr("evalcard_engine.sampler._TOKENS_AT_ONCE", at_once)
+        assert sample_rows(logits, rows, draws) == alone
+    assert sample_rows(logits, [], []) == [] and len(set(alone)) > 10

@@ -76,6 +76,18 @@ def test_the_same_command_again_loads_no_weights(finished: tuple[Path, Outcome],
     assert again.run.models[1].bits_per_weight == pytest.approx(4.125)
 
 
+def test_the_plan_and_what_came_of_it_are_stored_and_kept(finished: tuple[Path, Outcome], no_weights: None):
+    out, first = finished
+    for model in first.run.models:
+        engine = model.engine
+        assert engine is not None and 0 < engine.planned_tokens_to_compute <= engine.planned_prompt_tokens
+        assert engine.planned_tokens_to_compute <= engine.computed_tokens and engine.steps > 0
+        assert engine.memory_halvings == 0 < engine.planned_pages
+    again = execute(spec_of(out))
+    assert [model.engine for model in again.run.models] == [model.engine for model in first.run.models]
+    assert execute(spec_of(out, tasks="demo_words", limit_per_subtask=1)).run.models[0].engine is None
+
+
 def test_another_run_takes_equal_answers(finished: tuple[Path, Outcome], no_weights: None):
     out, first = finished
     smaller = execute(spec_of(out, tasks="demo_words", limit_per_subtask=2))

@@ -12,12 +12,13 @@ from evalcard_engine.attention.plan import BlockTable, Geometry, block_table, ge
 from evalcard_engine.attention.reach import Chunked, Reach
 from evalcard_engine.attention.rules import LayerRule
 from evalcard_engine.attention.temperature import Temperature
-from evalcard_engine.batch import Batch
+from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.pool import KVPool
 from evalcard_engine.numerics import exact_widths
+from evalcard_engine.transfer import send
 
 if TYPE_CHECKING:  # Triton is not everywhere
-    from evalcard_engine.attention.paged_plan import PagedPlan
+    from evalcard_engine.attention.paged_plan import HostPlan, PagedPlan
 
 ATTENTION_NAME = "evalcard_packed"
 """transformers builds masks and caches of its own for names that contain flash, sdpa or paged; this one has none."""
@@ -77,32 +78,43 @@ def prepare_step(
     rotary: Rotary | None = None,
     *,
     kernels: bool = False,
+    plans: "Mapping[Reach, PagedPlan] | None" = None,
 ) -> Step:
     """Plan one step for every layer of a model whose attention follows these rules; ``kernels``: for Triton's, where
-    they serve all of them."""
+    they serve all of them. ``plans``: those of `plan_attention`, on the device, where they are made already."""
     assert batch.page_size == pool.page_size, (batch.page_size, pool.page_size)
     rows = pool.slot_rows(batch.slots)
     temperatures = {rule.temperature for rule in rules if rule.temperature is not None}
     factors = {one: one.factors(batch.positions) for one in temperatures}
-    reaches = {rule.reach for rule in rules}
-    if kernels and not any(isinstance(reach, Chunked) for reach in reaches):
-        from evalcard_engine.attention import triton
-
-        windows = {reach for reach in reaches if not isinstance(reach, Chunked)}
-        paged: dict[Reach, PagedPlan] = {
-            window: triton.plan_step(batch.spans, pool, heads, kv_heads, window) for window in windows
-        }
-        return Step(batch, pool, rows, rules, factors, rotary, paged_plans=paged)
+    if kernels and plans is None and (made := plan_attention(batch.spans, pool, heads, kv_heads, rules)) is not None:
+        device = batch.token_ids.device
+        plans = {reach: plan.received(send(plan.arrays, device)) for reach, plan in made.items()}
+    if plans is not None:
+        return Step(batch, pool, rows, rules, factors, rotary, paged_plans=plans)
     if kernels or batch.token_ids.device.type != "cpu":
         return Step(batch, pool, rows, rules, factors, rotary)
     # Half precision is widened, and a pool that holds NaN is cleaned, on the way from the pages to the blocks. Codes
     # are read block by block in any case.
     gather = pool.tainted or not (pool.is_coded or pool.keys[0].dtype == torch.float32)
     table = block_table(batch.spans, batch.page_size, gather)
-    sizes = (pool.keys[0].shape[-1], pool.values[0].shape[-1])
-    widths = exact_widths(kv_heads, sizes)
-    plans = {reach: geometry(batch.spans, table, heads, kv_heads, reach, widths) for reach in reaches}
-    return Step(batch, pool, rows, rules, factors, rotary, table, plans)
+    reaches = {rule.reach for rule in rules}
+    widths = exact_widths(kv_heads, (pool.keys[0].shape[-1], pool.values[0].shape[-1]))
+    geometries = {reach: geometry(batch.spans, table, heads, kv_heads, reach, widths) for reach in reaches}
+    return Step(batch, pool, rows, rules, factors, rotary, table, geometries)
+
+
+def plan_attention(
+    spans: Sequence[Span], pool: KVPool, heads: int, kv_heads: int, rules: Sequence[LayerRule]
+) -> "dict[Reach, HostPlan] | None":
+    """What Triton's kernels do in a step, on the host and without waiting for anything; None where they do not serve
+    every layer."""
+    reaches = {rule.reach for rule in rules}
+    if any(isinstance(reach, Chunked) for reach in reaches):
+        return None
+    from evalcard_engine.attention import triton
+
+    windows = {reach for reach in reaches if not isinstance(reach, Chunked)}
+    return {window: triton.host_step(spans, pool, heads, kv_heads, window) for window in windows}
 
 
 def register() -> None:

@@ -16,6 +16,7 @@ from evalcard_engine.attention.tiles import BLOCK
 from evalcard_engine.batch import Span
 from evalcard_engine.kernels.launch import Tile
 from evalcard_engine.kernels.paged_attention import ITEM_COLUMNS, Items, Rows
+from evalcard_engine.transfer import send
 
 PROGRAMS = 512
 """Programs worth having at once: keys are cut until there are about so many. About four a multiprocessor."""
@@ -36,6 +37,36 @@ class PagedPlan:
     merge_order: torch.Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """What becomes a `PagedPlan`: int32 arrays on the host, made without looking at any tensor."""
+
+    tiles: tuple[Tile, Tile]
+    """Of few rows, of many."""
+    tables: tuple[np.ndarray, np.ndarray]
+    """By tile: [items, ITEM_COLUMNS]."""
+    tokens: np.ndarray
+    firsts: np.ndarray
+    lasts: np.ndarray
+    pages: np.ndarray
+    """A function of the spans alone, whatever their layers see."""
+    num_parts: int
+    merged: np.ndarray
+    starts: np.ndarray
+    order: np.ndarray
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """What goes to the device, in the order in which `received` wants it."""
+        flat = [table.reshape(-1) for table in self.tables]
+        return [*flat, self.tokens, self.firsts, self.lasts, self.pages, self.merged, self.starts, self.order]
+
+    def received(self, sent: Sequence[torch.Tensor]) -> PagedPlan:
+        """``arrays``, once they are on the device."""
+        items = [Items(part.view(-1, ITEM_COLUMNS), tile) for part, tile in zip(sent[:2], self.tiles, strict=True)]
+        return PagedPlan(tuple(one for one in items if len(one.table)), Rows(*sent[2:6]), self.num_parts, *sent[6:])
+
+
 def paged_plan(
     spans: Sequence[Span],
     page_size: int,
@@ -46,6 +77,20 @@ def paged_plan(
     device: torch.device,
     programs: int = PROGRAMS,
 ) -> PagedPlan:
+    """`host_plan` on a device."""
+    plan = host_plan(spans, page_size, heads, kv_heads, window, tiles, programs)
+    return plan.received(send(plan.arrays, device))
+
+
+def host_plan(
+    spans: Sequence[Span],
+    page_size: int,
+    heads: int,
+    kv_heads: int,
+    window: int | None,
+    tiles: tuple[Tile, Tile],
+    programs: int = PROGRAMS,
+) -> HostPlan:
     """window: a token sees itself and the window - 1 tokens before it; None sees all. tiles: of few rows, of many."""
     group = heads // kv_heads
     few, many = (_tokens_a_tile(tile, group) for tile in tiles)
@@ -63,7 +108,7 @@ def paged_plan(
     blocks = sum(-(-(cut.stop - cut.start) // BLOCK) for cut in cuts) * pieces
     stretch = max(1, -(-blocks // programs)) * BLOCK
     shared_by = {number for reading in found if not reading.is_tail for number in reading.spans}
-    return _assemble(found, cuts, laid, stretch, shared_by, tiles, device)
+    return _assemble(cuts, laid, stretch, shared_by, tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +178,8 @@ def _cut(reading: Reading, laid: _Laid, place: int, num_tokens: int, columns: in
 
 
 def _assemble(
-    found: Sequence[Reading],
-    cuts: Sequence[_Cut],
-    laid: _Laid,
-    stretch: int,
-    shared_by: set[int],
-    tiles: tuple[Tile, Tile],
-    device: torch.device,
-) -> PagedPlan:
+    cuts: Sequence[_Cut], laid: _Laid, stretch: int, shared_by: set[int], tiles: tuple[Tile, Tile]
+) -> HostPlan:
     """Items of stretches of ``stretch`` keys at absolute positions, and which parts make up which token."""
     tables: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = ([], [])
     part_tokens: list[np.ndarray] = []
@@ -163,21 +202,16 @@ def _assemble(
     order = np.argsort(owners, kind="stable")
     merged, counts = np.unique(owners, return_counts=True)
     starts = np.concatenate(([0], np.cumsum(counts)))
-    flat = [np.asarray(table, np.int64).reshape(-1) for table in sorted_tables]
-    sent = _send([*flat, laid.tokens, laid.firsts, laid.lasts, laid.pages, merged, starts, order], device)
-    items = [Items(part.view(-1, ITEM_COLUMNS), tile) for part, tile in zip(sent[:2], tiles, strict=True)]
-    rows = Rows(*sent[2:6])
-    return PagedPlan(tuple(one for one in items if len(one.table)), rows, num_parts, *sent[6:])
-
-
-def _send(arrays: Sequence[np.ndarray], device: torch.device) -> list[torch.Tensor]:
-    """int32 copies on the device, by one transfer; each begins at a multiple of 16 bytes, as kernels like it."""
-    starts, size = [], 0
-    for array in arrays:
-        starts.append(size)
-        size += -(-len(array) // 4) * 4
-    packed = np.zeros(max(size, 4), np.int32)
-    for start, array in zip(starts, arrays, strict=True):
-        packed[start : start + len(array)] = array
-    sent = torch.from_numpy(packed).to(device)
-    return [sent[start : start + len(array)] for start, array in zip(starts, arrays, strict=True)]
+    tables_made = [np.asarray(table, np.int32).reshape(-1, ITEM_COLUMNS) for table in sorted_tables]
+    return HostPlan(
+        tiles=tiles,
+        tables=(tables_made[0], tables_made[1]),
+        tokens=laid.tokens.astype(np.int32),
+        firsts=laid.firsts.astype(np.int32),
+        lasts=laid.lasts.astype(np.int32),
+        pages=laid.pages.astype(np.int32),
+        num_parts=num_parts,
+        merged=merged.astype(np.int32),
+        starts=starts.astype(np.int32),
+        order=order.astype(np.int32),
+    )

@@ -4,19 +4,26 @@ from collections.abc import Sequence
 
 import torch
 
-from evalcard_engine.attention.paged_plan import PagedPlan, paged_plan
+from evalcard_engine.attention.paged_plan import HostPlan, PagedPlan, host_plan
 from evalcard_engine.batch import Span
 from evalcard_engine.cache.pool import KVPool
 from evalcard_engine.kernels.launch import capability
 from evalcard_engine.kernels.merge_parts import merge_parts
 from evalcard_engine.kernels.paged_attention import paged_attention, tiles_of
+from evalcard_engine.transfer import send
 
 
 def plan_step(spans: Sequence[Span], pool: KVPool, heads: int, kv_heads: int, window: int | None) -> PagedPlan:
+    """`host_step` on the pool's device."""
+    plan = host_step(spans, pool, heads, kv_heads, window)
+    return plan.received(send(plan.arrays, pool.keys[0].device))
+
+
+def host_step(spans: Sequence[Span], pool: KVPool, heads: int, kv_heads: int, window: int | None) -> HostPlan:
     """What every layer with this window does in a step; all layers have the head sizes of the first."""
     key_size, value_size = pool.keys[0].shape[3], pool.values[0].shape[3]
     tiles = tiles_of(pool.dtype, key_size, value_size, pool.is_coded, capability(pool.keys[0].device))
-    return paged_plan(spans, pool.page_size, heads, kv_heads, window, tiles, pool.keys[0].device)
+    return host_plan(spans, pool.page_size, heads, kv_heads, window, tiles)
 
 
 def attend(

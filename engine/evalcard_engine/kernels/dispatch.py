@@ -9,7 +9,7 @@ import torch
 from evalcard_engine.quant.activations import round_activations
 from evalcard_engine.quant.weight import QuantizedWeight
 
-KERNELS_VERSION = "gpu2"
+KERNELS_VERSION = "gpu3"
 """Counts up when a change to the kernels may change a bit of an answer; part of every journal key made with them."""
 
 LEAST_CAPABILITY = 80

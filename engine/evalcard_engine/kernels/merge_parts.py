@@ -13,7 +13,8 @@ def _merge_parts_kernel(
     parts, part_tops, tokens, starts, order, out, heads, size, BLOCK: tl.constexpr, INTERPRETED: tl.constexpr
 ):
     """out[tokens[i], h] = sum over parts p = order[starts[i]], ..., order[starts[i + 1] - 1] of
-    parts[p, h] 2^(part_tops[p, h] - T), T = log2 of the sum of the 2^part_tops[p, h]. 0 where every top is -inf."""
+    parts[p, h] 2^(part_tops[p, h] - T), T = log2 of the sum of the 2^part_tops[p, h]. 0 where every top is -inf; as it
+    was where there are no parts."""
     number = tl.program_id(0)
     head = tl.program_id(1)
     columns = tl.arange(0, BLOCK)
@@ -21,7 +22,9 @@ def _merge_parts_kernel(
     top = tl.full((1,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((1,), dtype=tl.float32)
     mean = tl.zeros((BLOCK,), dtype=tl.float32)
-    for place in range(tl.load(starts + number), tl.load(starts + number + 1)):
+    first = tl.load(starts + number)
+    stop = tl.load(starts + number + 1)
+    for place in range(first, stop):
         line = tl.load(order + place).to(tl.int64) * heads + head
         here = tl.load(part_tops + line + tl.zeros((1,), dtype=tl.int32))
         new_top = tl.maximum(top, here)
@@ -33,7 +36,7 @@ def _merge_parts_kernel(
         top = new_top
     mean = mean / tl.where(total == 0.0, 1.0, total)
     line = tl.load(tokens + number).to(tl.int64) * heads + head
-    tl.store(out + line * size + columns, narrow(mean, out.dtype.element_ty, INTERPRETED), mask=mask)
+    tl.store(out + line * size + columns, narrow(mean, out.dtype.element_ty, INTERPRETED), mask=mask & (first < stop))
 
 
 def merge_parts(
@@ -48,7 +51,7 @@ def merge_parts(
 
     parts float32 [parts, heads, size] and part_tops float32 [parts, heads], in powers of two; tokens int32 [n], starts
     int32 [n + 1], order int32: the parts of tokens[i] are order[starts[i]], ..., in the order in which they are added.
-    All contiguous.
+    All contiguous. A token without parts may be any: its row is left alone.
     """
     heads, size = out.shape[1:]
     assert parts.dtype == part_tops.dtype == torch.float32, f"merge_parts: {parts.dtype}, {part_tops.dtype}"

@@ -78,8 +78,8 @@ def test_a_branch_too_short_to_be_worth_a_copy_is_not_offered():
     tree = PrefixTree(allocator, page_size=256)
     page = allocator.allocate()
     tree.publish(tuple(range(100)), [page])
-    assert tree.match((*range(15), 999), 16).length == 0
-    assert tree.match((*range(16), 999), 17).length == 16
+    assert tree.match((*range(7), 999), 8).length == 0
+    assert tree.match((*range(8), 999), 9).length == 8
 
 
 def test_publishing_what_is_known_exchanges_the_page_for_the_known_one(tree, allocator):

@@ -63,3 +63,27 @@ def test_a_file_with_other_columns_is_refused_before_anything_runs(tmp_path: Pat
     table.write_text("date,what\n")
     done = rehearse("--part", "kernels", "--csv", table)
     assert done.returncode != 0 and "other columns" in done.stderr and table.read_text() == "date,what\n"
+
+
+@pytest.mark.usefixtures("working_interpreter")
+def test_a_rehearsal_measures_decoding_and_prompts_beside_the_peers(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    done = rehearse("--part", "speed", "--schemes", "plain,w8a8", "--csv", table)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = list(csv.DictReader(table.open()))
+    ours = [(row["scheme"], row["what"]) for row in rows if row["engine"] == "evalcard"]
+    assert ours == [(scheme, what) for scheme in ("plain", "w8a8") for what in ("decode", "prefill")]
+    peers = [(row["engine"], row["what"]) for row in rows if row["engine"] != "evalcard"]
+    assert peers == [("generate", "decode"), ("continuous batching", "decode")]
+    assert all(float(row["tokens_s"]) > 0 and not row["note"] for row in rows)
+    assert "times as fast as generate at 2 sequences" in done.stdout and f"{len(rows)} rows measured" in done.stdout
+
+
+@pytest.mark.usefixtures("working_interpreter")
+def test_what_does_not_fit_into_the_time_is_left_out(tmp_path: Path) -> None:
+    """Rows that were measured are in the file all the same, and a part that fails is a row that says why."""
+    table = tmp_path / "rows.csv"
+    done = rehearse("--part", "speed", "--schemes", "w8a8,nonsense", "--seconds", "0.001", "--csv", table)
+    rows = list(csv.DictReader(table.open()))
+    assert done.returncode == 1 and [(row["scheme"], row["what"]) for row in rows] == [("nonsense", "failed")]
+    assert "nonsense" in rows[0]["note"]

@@ -38,6 +38,11 @@ def test_attention_against_its_definition() -> None:
     assert interpreted([HERE.parent / "attention" / "test_triton.py"]) == 90
 
 
+@pytest.mark.usefixtures("working_interpreter")
+def test_decoding_by_graphs() -> None:
+    assert interpreted([HERE.parent / "test_graphs.py"]) == 39
+
+
 def test_every_file_is_named(interpreted_files: list[str], plain_files: list[str]) -> None:
     """A file that is in neither list would run in both processes, and its kernels start in one."""
     found = sorted(path.name for path in Path(__file__).parent.glob("test_*.py"))

@@ -37,6 +37,13 @@ def test_what_nobody_sees_is_zero_and_a_fault_stays() -> None:
     assert not out[0, 0].any() and bool(out[0, 1].isnan().all())
 
 
+def test_a_token_without_parts_keeps_its_row() -> None:
+    """Padding of a captured step: it names a row that others fill."""
+    parts, tops, out = torch.ones(1, 2, 4), torch.zeros(1, 2), torch.full((2, 2, 4), 7.0)
+    merge_parts(parts, tops, index(1, 0, 0), index(0, 1, 1, 1), index(0), out)
+    assert bool((out[0] == 7.0).all()) and bool((out[1] == 1.0).all())
+
+
 def test_no_tokens_and_bad_tensors() -> None:
     parts, tops, out = torch.zeros(2, 2, 4), torch.zeros(2, 2), torch.ones(1, 2, 4)
     merge_parts(parts[:0], tops[:0], index(), index(0), index(), out)

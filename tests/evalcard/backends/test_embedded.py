@@ -12,7 +12,10 @@ from evalcard.backends import embedded
 from evalcard.backends.backend import Decoding, GenerateRequest, Item, ScoreRequest
 from evalcard.backends.embedded import EmbeddedBackend
 from evalcard.errors import UserError
+from evalcard.modelrecord import model_record
+from evalcard.progress import Silent
 from evalcard_engine.errors import EngineError
+from evalcard_engine.plan import Plan
 from evalcard_engine.request import Completion, Generate, Score, Scored
 
 GREEDY = Decoding(8, ("Q:",))
@@ -36,11 +39,14 @@ class FakeEngine:
 
     numerics = "n"
     info = SimpleNamespace(bits_per_weight=4.5, weight_bytes=10, num_parameters=20, dtype="float32", device="cpu")
-    stats = SimpleNamespace(__slots__=("steps",), steps=3)
+    stats = SimpleNamespace(__slots__=("steps", "memory_halvings"), steps=3, memory_halvings=0, forward_tokens=8)
 
     def __init__(self, broken: str | None = None, drop: str | None = None) -> None:
         self.requests: list[Any] = []
         self.broken, self.drop, self.closed = broken, drop, 0
+
+    def plan(self, requests: list[Any]) -> Plan:
+        return Plan(len(requests), 1, 2000, 310, 0, 5, 3 << 20)
 
     def run(self, requests: list[Any], *, detokenize: Callable) -> Any:
         self.requests = list(requests)
@@ -138,7 +144,45 @@ def test_facts_and_closing(backend: Callable):
     made.close()
     assert engine.closed == 1
     assert made.facts() == {"bits_per_weight": 4.5, "weight_bytes": 10, "num_parameters": 20, "dtype": "float32",
-                            "device": "cpu", "steps": 3}  # fmt: skip
+                            "device": "cpu", "steps": 3, "memory_halvings": 0, "planned_prompt_tokens": 2000,
+                            "planned_tokens_to_compute": 310, "planned_max_new_tokens": 0,
+                            "planned_pages": 5}  # fmt: skip
+
+
+class Lines(Silent):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def test_the_plan_is_said_once_and_added_up(toy_spec: Callable):
+    spec, lines = toy_spec("toy_sums"), Lines()
+    made = EmbeddedBackend(spec, spec.baseline, lines)
+    made._engine = FakeEngine()
+    for _ in range(2):
+        answered(made, [score_item(0, 2)])
+    label = spec.baseline.label
+    assert lines.said == [f"{label}: 2,000 prompt tokens asked, 310 to compute (15.5%); 5 pages of KV cache, 3 MiB"]
+    facts = made.facts()
+    assert (facts["planned_prompt_tokens"], facts["planned_tokens_to_compute"], facts["planned_pages"]) == (
+        4000,
+        620,
+        5,
+    )
+
+
+def test_memory_that_ran_out_is_said_once(toy_spec: Callable):
+    spec, lines = toy_spec("toy_sums"), Lines()
+    made = EmbeddedBackend(spec, spec.baseline, lines)
+    engine = FakeEngine()
+    engine.stats = SimpleNamespace(__slots__=("memory_halvings",), memory_halvings=3, forward_tokens=8)
+    made._engine = engine
+    answered(made, [score_item(item, 2) for item in range(3)])
+    (said,) = [line for line in lines.said if "memory" in line]
+    assert "ran out" in said and "8 tokens a step" in said and "--kv-memory" in said
+    assert made.facts()["memory_halvings"] == 3
 
 
 class TestUsersMistakes:
@@ -178,6 +222,11 @@ def test_a_real_engine(tiny_model: Path, scheme: str | None, monkeypatch: pytest
     found = answered(backend, [score_item(0, 3), generate_item(1, GREEDY)])
     assert all(choice.logprob is not None and choice.logprob < 0 for choice in found[0].choices)
     assert len(found[1].token_ids) <= 8 and backend.facts()["num_parameters"] > 1000
+    record = model_record(spec, spec.baseline, "m", "baseline", identity, backend.tokenizer, backend).engine
+    assert record is not None and record.planned_max_new_tokens == 8 and record.memory_halvings == 0
+    # Choices of one to three tokens, the last of which is never fed back, after a context of two; a prompt of two.
+    assert record.planned_prompt_tokens == 2 + 3 + 4 + 2
+    assert record.computed_tokens + record.cached_tokens + record.merged_tokens >= record.planned_prompt_tokens
     backend.close()
     assert embedded._resolved(spec) == ("cpu", "float32")
 
@@ -197,7 +246,8 @@ def test_how_linears_are_held_is_said_when_they_are_loaded(tiny_model: Path, wei
     backends = [EmbeddedBackend(spec, model, progress) for model in spec.models]
     found = [answered(backend, [score_item(0, 3)])[0] for backend in backends]
     assert all(choice.logprob is not None for one in found for choice in one.choices)
-    (line,) = lines
+    (line,) = [line for line in lines if "prompt tokens asked" not in line]
+    assert len(lines) == 3, "each model says its plan"
     assert line.startswith(f"{spec.compressed[0].label}: compressed linears {said}, ") and line.endswith("in memory")
 
 
