@@ -10,20 +10,15 @@ import torch
 
 from evalcard_engine import memory, numerics, rows, sampler
 from evalcard_engine.answers import GenerateSequence, ScoreSequence
-from evalcard_engine.cache.pages import PageAllocator
-from evalcard_engine.cache.prefix import NoReuse, PrefixCache
-from evalcard_engine.cache.prefix_tree import PrefixTree
 from evalcard_engine.config import EngineConfig
-from evalcard_engine.cuda_capture import CudaCapture
 from evalcard_engine.errors import EngineError, OutOfMemory
 from evalcard_engine.faults import FaultFinder
-from evalcard_engine.graphs import Capture, DecodeGraphs
 from evalcard_engine.intake import check_requests, sequences_of
 from evalcard_engine.plan import Plan, input_len, tokens_to_compute, working_pages
 from evalcard_engine.readout import Readout
 from evalcard_engine.request import Answer, Generate, Request
-from evalcard_engine.runner import Model, PlanningModel, Runner
-from evalcard_engine.scheduler import Scheduler
+from evalcard_engine.run_cache import RunCache
+from evalcard_engine.runner import Model
 from evalcard_engine.stats import Stats
 from evalcard_engine.step import Limits, Step
 from evalcard_engine.step_memory import StepMemory, is_out_of_memory, pieces, without_copies
@@ -35,34 +30,6 @@ _CUDA_STEP_TOKENS = 8192
 def numerics_name(model_numerics: str) -> str:
     """The engine's numerics string, given the model's: everything here that could change an answer's last digit."""
     return f"{model_numerics}; {rows.NUMERICS}; {sampler.NUMERICS}"
-
-
-def graph_capture(model: Model, config: EngineConfig) -> Capture | None:
-    """What captures the model's steps of answers; None where they are launched kernel by kernel."""
-    if config.device != "cuda" or not config.cuda_graphs:
-        return None
-    return CudaCapture() if isinstance(model, PlanningModel) and model.is_replayable else None
-
-
-class _Cache:
-    """A pool and all that keeps its books; replaced as a whole when requests need a larger one."""
-
-    def __init__(self, model: Model, config: EngineConfig, limits: Limits, num_pages: int) -> None:
-        self.num_pages = num_pages
-        self.allocator = PageAllocator(num_pages)
-        kind = PrefixTree if config.prefix_cache else NoReuse
-        prefixes: PrefixCache = kind(self.allocator, limits.page_size)
-        self.scheduler = Scheduler(self.allocator, prefixes, limits)
-        capture = graph_capture(model, config)
-        # One page more than the allocator knows of, for the rows that graphs are padded with.
-        pool = model.make_pool(num_pages + (capture is not None), limits.page_size)
-        self.graphs: DecodeGraphs | None = None
-        if capture is not None:
-            assert isinstance(model, PlanningModel), type(model)
-            self.graphs = DecodeGraphs(
-                model, pool, limits.page_size, num_pages, limits.max_sequences, config.device, capture
-            )
-        self.runner = Runner(model, pool, limits.page_size, config.device, self.graphs)
 
 
 class Engine:
@@ -86,7 +53,7 @@ class Engine:
         self._page_bytes = model.page_bytes(config.page_size)
         self._budget_bytes = config.kv_memory or memory.kv_budget(config.device)
         self._memory = StepMemory(config.step_tokens, config.device)
-        self._cache: _Cache | None = None
+        self._cache: RunCache | None = None
         self._stats = Stats(forward_tokens=config.step_tokens)
         self._is_running = False
 
@@ -243,14 +210,14 @@ class Engine:
             cache.scheduler.abort()
             self._is_running = False
 
-    def _cache_for(self, sequences: list[GenerateSequence | ScoreSequence]) -> _Cache:
+    def _cache_for(self, sequences: list[GenerateSequence | ScoreSequence]) -> RunCache:
         """The present pool if it is large enough; it keeps the prefixes of earlier runs."""
         needed = self._num_pages(sequences)
         model = self._open_model()
         if self._cache is None or self._cache.num_pages < needed:
             self._cache = None  # free the old pool before the new one is made
             try:
-                self._cache = _Cache(model, self.config, self._limits, needed)
+                self._cache = RunCache(model, self.config, self._limits, needed)
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
@@ -258,7 +225,7 @@ class Engine:
             self._stats = replace(self._stats, kv_bytes=needed * self._page_bytes)
         return self._cache
 
-    def _step(self, cache: _Cache, faults: FaultFinder) -> Iterator[Answer]:
+    def _step(self, cache: RunCache, faults: FaultFinder) -> Iterator[Answer]:
         """One step of the scheduler and the answers it completes: one forward pass, or as many as memory asks for."""
         self._open_model()
         waiting = deque(pieces(cache.scheduler.next_step(), self._memory.tokens))
@@ -271,7 +238,7 @@ class Engine:
             again = (without_copies(piece), *waiting)
             waiting = deque(smaller for one in again for smaller in pieces(one, self._memory.tokens))
 
-    def _forward(self, cache: _Cache, piece: Step, is_whole: bool) -> Readout | None:
+    def _forward(self, cache: RunCache, piece: Step, is_whole: bool) -> Readout | None:
         """Compute a piece of a step; None where memory ended, which has then halved what a forward takes."""
         try:
             going = Readout(*cache.runner.run(piece))
@@ -288,7 +255,7 @@ class Engine:
             self._stats = self._stats.with_memory(self._memory.halvings, self._memory.tokens)
             return None
 
-    def _answers(self, cache: _Cache, faults: FaultFinder, piece: Step, going: Readout) -> list[Answer]:
+    def _answers(self, cache: RunCache, faults: FaultFinder, piece: Step, going: Readout) -> list[Answer]:
         answers: list[Answer] = []
         for ended in going.finish():
             answers.extend(faults.explain(ended))

@@ -138,9 +138,7 @@ class PreparedModel:
     def _prepare(self, batch: Batch, pool: KVPool, plans: "Mapping[Reach, PagedPlan] | None" = None) -> Step:
         rotary = None if self._long_rope is None else self._long_rope.tables(batch, self._dtype)
         kv_heads = self._shapes[0].kv_heads
-        return prepare_step(
-            batch, pool, self._heads, kv_heads, self._rules, rotary, kernels=self._kernels, plans=plans
-        )
+        return prepare_step(batch, pool, self._heads, kv_heads, self._rules, rotary, kernels=self._kernels, plans=plans)
 
     def watched(self) -> AbstractContextManager[FirstFault]:
         """Find the first module with a value that is not finite in the forwards that run meanwhile."""

@@ -20,7 +20,7 @@ if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("run by kernels/test_interpreter.py, in a process of its own", allow_module_level=True)
 
 from evalcard_engine import engine as engine_module
-from evalcard_engine import graphs, kernels, numerics
+from evalcard_engine import graphs, kernels, numerics, run_cache
 from evalcard_engine.attention import triton
 from evalcard_engine.attention.paged_plan import host_plan
 from evalcard_engine.batch import Batch, Span
@@ -133,7 +133,7 @@ def asked() -> list[Generate | Score]:
 def answers(
     model: RecordedModel, monkeypatch: pytest.MonkeyPatch, backend: object | None, requests=None, **config
 ) -> tuple[dict, Engine]:
-    monkeypatch.setattr(engine_module, "graph_capture", lambda *_: backend)
+    monkeypatch.setattr(run_cache, "graph_capture", lambda *_: backend)
     how = EngineConfig(device="cpu", page_size=4, kv_memory=1 << 20, **config)
     with Engine(model, how.resolve("cpu", 512)) as engine:
         return {answer.id: answer for answer in engine.run(requests or asked())}, engine
