@@ -73,13 +73,14 @@ def _notes(grid: Grid, doubts: list[str]) -> list[Problem]:
 
 
 def _unread(grid: Grid) -> list[Problem]:
-    """A table that prints recoveries, or averages of a model that is called one of the two."""
+    """A table that prints recoveries beside scores, or averages of a model that is called one of the two."""
     figures = figure_columns(grid)
     labels = [cell.text for row in grid.rows for at, cell in enumerate(row.cells) if at not in figures]
     texts = [*grid.header, *labels]
     has_recovery = any(RECOVERY.search(text) and role_of(text) == "recovery" for text in texts)
     has_average = any(is_average(text) for text in texts) and any(role_of(text) in _MODELS for text in texts)
-    if not figures or not (has_recovery or has_average):
+    has_scores = any(role_of(grid.header[at]) not in ("recovery", "other") for at in figures)
+    if not has_scores or not (has_recovery or has_average):
         return []
     what = "it was not checked: it does not say which scores are the baseline's and which the compressed model's"
     return [Problem(grid.line, f"table on line {grid.line}", what, "Call them so in the header.", "note")]

@@ -79,6 +79,8 @@ def paired_tables(grid: Grid) -> tuple[list[Table], list[str]] | None:
     paired = [at for at in figures if _is_paired(grid, at)]
     if not paired or any(RECOVERY.search(grid.header[at]) for at in figures if at not in paired):
         return None
+    if _are_shares(grid, figures):
+        return None
     baseline = _baseline(grid, figures, paired)
     if baseline is None:
         return [], [grid.header[at] for at in paired if _may_be_recoveries(grid, at)]
@@ -103,6 +105,27 @@ def _pairs(grid: Grid, at: int) -> list[Pair]:
 def _is_paired(grid: Grid, at: int) -> bool:
     written = [row for row in grid.rows if not row.is_title and read_cell(row.cells[at].text).kind != "nothing"]
     return bool(written) and 2 * len(_pairs(grid, at)) >= len(written)
+
+
+def _are_shares(grid: Grid, figures: Sequence[int]) -> bool:
+    """Whether the pairs are counts with their share of a sum, as ``247 (98.8 %)`` beside ``3 (1.2 %)``: of their row's,
+    or of their column's in a table that was turned."""
+    rows = [[row.cells[at].text.strip() for at in figures] for row in grid.rows if not row.is_title]
+    return any(_add_up(lines) for lines in (rows, list(zip(*rows, strict=True))))
+
+
+def _add_up(lines: Sequence[Sequence[str]]) -> bool:
+    num_pairs = 0
+    for texts in lines:
+        pairs = [pair for text in texts if (pair := read_pair(text))]
+        counts = [*(pair.first for pair in pairs), *(text for text in texts if text.isdecimal() and len(text) <= 20)]
+        if not all(count.isdecimal() for count in counts):
+            return False
+        total = max(1, sum(map(int, counts)))
+        if any(abs(Fraction(100 * int(pair.first), total) - _value(pair.second)) >= 1 for pair in pairs):
+            return False
+        num_pairs += len(pairs)
+    return num_pairs > 1
 
 
 def _is_full(grid: Grid, at: int) -> bool:

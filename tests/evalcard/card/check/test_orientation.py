@@ -118,3 +118,11 @@ def test_a_note_is_printed_and_is_no_error(tmp_path: Path, capsys: pytest.Captur
     card.write_text(f"{FRONT}| Task | BF16 | FP8 |\n|---|---|---|\n| A | 60.0 | 57.0 (96.0) |\n", encoding="utf-8")
     assert check(str(card), tmp_path) == 0
     assert f"{card}:7: note: table on line 7: cells under 'FP8' hold two numbers" in capsys.readouterr().out
+
+
+def test_recoveries_without_scores_have_nothing_to_follow_from():
+    rows = ["| Toy | 16.00 | - | - | - |", "| Toy w8a8 | 8.06 | 99.80 % [98.1, 101.5] | 1 | 0 |"]
+    assert checked("| Model | Bits per weight | Recovery, Maths | Lost | Gained |", *rows).notes == ()
+    assert checked(
+        "| Model | Task | Score | Recovery, Maths |", "| Toy | A | 60.0 | - |", "| Toy 8 | B | 57.0 | 95.0 |"
+    ).notes

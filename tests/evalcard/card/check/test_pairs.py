@@ -90,6 +90,15 @@ def test_what_may_be_another_number_is_no_false_alarm(rows: tuple[str, ...], is_
     assert all(note.level == "note" and "'FP8'" in note.what for note in found.notes)
 
 
+def test_counts_with_their_shares_are_not_told_of():
+    header = "| Task | Model | Correct | Wrong | No answer |"
+    rows = ["| A | baseline | 250 | 0 | 0 |", "| B | baseline | 247 (98.8 %) | 3 (1.2 %) | 0 |",
+            "| B | compressed | 200 (80 %) | 40 (16 %) | 10 (4 %) |"]  # fmt: skip
+    assert examine_card(FRONT + "\n".join([header, "|---|---|--:|--:|--:|", *rows]) + "\n").notes == ()
+    odd = rows[2].replace("(80 %)", "(90 %)")
+    assert examine_card(FRONT + "\n".join([header, "|---|---|--:|--:|--:|", *rows[:2], odd]) + "\n").notes
+
+
 def test_the_averages_of_unclear_pairs_are_checked_by_their_first_numbers():
     found = checked("| Task | BF16 | FP8 |", "| A | 60.0 | 57.0 (5.0%) |", "| B | 50.0 | 48.0 (3.0%) |",
                     "| Average | 55.0 | 51.5 (4.0%) |")  # fmt: skip
