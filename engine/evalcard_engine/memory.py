@@ -46,9 +46,22 @@ def keep_freed_memory() -> bool:
 
 
 def available_memory(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes of main memory this process could still take: the machine's, or its container's if that is less."""
+    """Bytes of main memory this process could still take: what the machine, its container or its own limit (ulimit -v)
+    leaves, whichever is least."""
     bounds = [_machine_available(proc), *(_cgroup_available(cgroup, names) for names in _CGROUP_FILES)]
-    return min(bound for bound in bounds if bound is not None)
+    return min(bound for bound in (*bounds, _limit_available(proc)) if bound is not None)
+
+
+def _limit_available(proc: Path) -> int | None:
+    """What the process's own limit of addresses leaves; None where there is none, or the system has no such thing."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        used = int((proc / "self" / "statm").read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError):
+        return None
+    return None if limit == resource.RLIM_INFINITY else max(0, limit - used)
 
 
 def _machine_available(proc: Path) -> int:

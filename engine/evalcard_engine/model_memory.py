@@ -70,7 +70,7 @@ def check_memory(
     ways = []
     if is_quantized and not is_packed and device == "cpu":
         ways.append("hold its compressed weights packed (--weights packed)")
-    if dtype == torch.float32:
+    if dtype == torch.float32 and needed // 2 <= available:
         ways.append("compute in half the bytes (--dtype bfloat16)")
     if not is_quantized:
         ways.append("compress it on the way in (such as :w4a16 with --weights packed)")

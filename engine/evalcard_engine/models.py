@@ -27,7 +27,7 @@ from evalcard_engine.planning import ModelPlan, plan_model
 from evalcard_engine.quant.quantize import QUANTIZER_VERSION
 from evalcard_engine.quant.scheme import Scheme
 from evalcard_engine.quant.workspace import Workspace
-from evalcard_engine.weights_choice import choose_for, form_words
+from evalcard_engine.weights_choice import Choice, choose_for, form_words
 
 if TYPE_CHECKING:  # Triton is not everywhere
     from evalcard_engine.attention.paged_plan import HostPlan, PagedPlan
@@ -165,12 +165,8 @@ def open_model(
     before any forward, OutOfMemory before any weight is read.
     """
     plan = plan_model(model, dtype, device, scheme, revision, weights, kernels)
-    choice = None if plan.kernels else choose_for(plan.module, plan.claims, scheme, plan.dtype, device, weights)
-    weights_scheme = scheme if scheme is not None and scheme.changes_weights else None
-    is_packed = plan.kernels or (choice is not None and choice.form == "packed")
-    needed = weights_need(plan.module, plan.claims, plan.checkpoint.tensors, weights_scheme, plan.dtype, is_packed)
-    is_quantized = bool(plan.claims.schemes) or weights_scheme is not None
-    check_memory(model, needed, free_memory(device), device, plan.dtype, is_quantized=is_quantized, is_packed=is_packed)
+    choice = _choose_form(plan, model, device, scheme, weights)
+    weights_scheme = _weights_scheme(scheme)
     digest = weights_digest(plan.checkpoint, plan.family)
     workspace = Workspace() if choice is not None and choice.form == "packed" else None
     reader = TensorReader(plan.checkpoint)
@@ -213,8 +209,25 @@ def identify(
     Raises EngineError and its kinds for whatever `open_model` would refuse, but for values that a scheme cannot hold.
     """
     plan = plan_model(model, dtype, device, scheme, revision, weights)
+    _choose_form(plan, model, device, scheme, weights)
     digest = weights_digest(plan.checkpoint, plan.family)
     return ModelIdentity(_weights_name(digest, scheme), plan.numerics)
+
+
+def _weights_scheme(scheme: Scheme | None) -> Scheme | None:
+    return scheme if scheme is not None and scheme.changes_weights else None
+
+
+def _choose_form(plan: ModelPlan, model: str, device: str, scheme: Scheme | None, weights: str) -> Choice | None:
+    """How quantized linears are held, None where kernels hold them packed. Raises OutOfMemory for weights that do not
+    fit, which is known before a byte of them is read."""
+    choice = None if plan.kernels else choose_for(plan.module, plan.claims, scheme, plan.dtype, device, weights)
+    weights_scheme = _weights_scheme(scheme)
+    is_packed = plan.kernels or (choice is not None and choice.form == "packed")
+    needed = weights_need(plan.module, plan.claims, plan.checkpoint.tensors, weights_scheme, plan.dtype, is_packed)
+    is_quantized = bool(plan.claims.schemes) or weights_scheme is not None
+    check_memory(model, needed, free_memory(device), device, plan.dtype, is_quantized=is_quantized, is_packed=is_packed)
+    return choice
 
 
 def _weights_name(digest: str, scheme: Scheme | None) -> str:

@@ -15,6 +15,10 @@ _WORDS = (
     "out of memory",
     "std::bad_alloc",
     "CUBLAS_STATUS_ALLOC_FAILED",
+    # oneDNN says no more than this; where a product worked before, memory is what it lacked.
+    "could not create a primitive",
+    "could not execute a primitive",
+    "could not create a memory object",
 )
 """What RuntimeErrors say that mean the same: torch's allocator on the CPU has no error of its own, nor have libraries
 that torch calls."""

@@ -77,3 +77,15 @@ def test_freed_memory_is_kept_where_the_c_library_is_glibc() -> None:
     if not kept:
         pytest.skip("the C library is not glibc")
     assert faults < 1024, "50 tensors of 1024 pages each touch old pages"
+
+
+def test_a_limit_of_the_process_itself(system, monkeypatch):
+    import resource
+
+    proc, cgroup = system
+    (proc / "self").mkdir()
+    (proc / "self" / "statm").write_text("1000 10 5 1 0 20 0\n")
+    used = 1000 * resource.getpagesize()
+    for limit, left in ((used + 5 * GIB, 5 * GIB), (used - 1, 0), (resource.RLIM_INFINITY, 32 * GIB)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: (limit, limit))
+        assert available_memory(proc, cgroup) == left

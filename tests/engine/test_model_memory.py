@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from evalcard_engine import models
-from evalcard_engine.errors import OutOfMemory
+from evalcard_engine.errors import EngineError, OutOfMemory
 from evalcard_engine.model_memory import weights_need
 from evalcard_engine.models import open_model
 from evalcard_engine.planning import plan_model
@@ -89,13 +89,16 @@ def refused(folder: str, monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(OutOfMemory) as caught:
             given = None if scheme is None else parse_scheme(scheme)
             open_model(folder, dtype=dtype, device="cpu", scheme=given, weights=weights)
+        # To name a model its bytes are read too, which of one so large takes minutes.
+        with pytest.raises(OutOfMemory, match="GiB are available"):
+            models.identify(folder, dtype=dtype, device="cpu", scheme=given, weights=weights)
         return str(caught.value)
 
     return open_with
 
 
 def test_a_plain_model_that_is_too_large(folder, refused):
-    said = refused((LINEAR + OTHER) * 4, "float32")
+    said = refused((LINEAR + OTHER) * 4, "float32")  # one byte too few, so that half of it would fit
     assert said.startswith(f"the weights of {folder} take 0.00 GiB of memory (float32), and 0.00 GiB are available")
     assert "--dtype bfloat16" in said and ":w4a16 with --weights packed" in said
 
@@ -105,6 +108,21 @@ def test_advice_fits_what_was_asked(refused):
     assert "--dtype" not in said and "hold its compressed weights packed (--weights packed)" in said.lower()
     said = refused(LINEAR + OTHER * 2, "bfloat16", "w8a16", "packed")
     assert "--dtype" not in said and "--weights packed" not in said and "machine with more memory" in said
+
+
+def test_half_the_bytes_are_no_advice_where_they_do_not_fit_either(refused):
+    assert "--dtype" not in refused((LINEAR + OTHER) * 2, "float32")
+
+
+def test_a_file_that_cannot_be_mapped(folder, monkeypatch):
+    import safetensors
+
+    def never(*_, **__):
+        raise RuntimeError("unable to mmap 70063027184 bytes from file <x>: Cannot allocate memory (12)")
+
+    monkeypatch.setattr(safetensors, "safe_open", never)
+    with pytest.raises(EngineError, match="model.safetensors has 0.00 GiB, and this machine cannot map so much"):
+        plan_model(folder, "float32", "cpu", None, None, "auto")
 
 
 def test_one_byte_more_and_it_opens(folder, monkeypatch):

@@ -15,7 +15,12 @@ CPU_ERROR = (
     "[enforce fail at alloc_cpu.cpp:128] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
     "4096 bytes. Error code 12 (Cannot allocate memory)"
 )
-ERRORS = [MemoryError(), RuntimeError(CPU_ERROR), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")]
+ERRORS = [
+    MemoryError(),
+    RuntimeError(CPU_ERROR),
+    RuntimeError("could not create a primitive"),
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"),
+]
 
 
 def requests() -> list[Generate | Score]:
@@ -47,7 +52,7 @@ def limited(model, most: int, error: Exception):
     return model
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=["python", "torch cpu", "torch cuda"])
+@pytest.mark.parametrize("error", ERRORS, ids=["python", "torch cpu", "onednn", "torch cuda"])
 @pytest.mark.parametrize("most", [9, 3, 1])
 def test_the_answers_are_the_same_and_none_is_lost(open_fake, fake_model, most, error):
     expected = by_id(open_fake().run(requests()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evalcard_engine.errors import EngineError, ModelNotFound, UnsupportedModel
+from evalcard_engine.errors import EngineError, ModelNotFound, OutOfMemory, UnsupportedModel
 
 DTYPE_BITS = {
     "F64": 64, "F32": 32, "BF16": 16, "F16": 16, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "I64": 64, "I32": 32,
@@ -155,7 +155,10 @@ def _weight_map(index: Path, model: str) -> dict[str, str]:
 
 
 def read_header(file: Path) -> dict[str, TensorFile]:
-    """Names, dtypes and shapes of a safetensors file; raises EngineError for a damaged or cut-off one."""
+    """Names, dtypes and shapes of a safetensors file.
+
+    Raises EngineError for a damaged or cut-off one, OutOfMemory where the system has no room to map it.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -167,6 +170,13 @@ def read_header(file: Path) -> dict[str, TensorFile]:
             }
     except (SafetensorError, OSError) as error:
         raise EngineError(f"{file.name} cannot be read as safetensors ({_damage(file) or error})") from error
+    except RuntimeError as error:  # torch's, which maps the file as a whole
+        if "mmap" not in str(error):
+            raise
+        raise OutOfMemory(
+            f"{file.name} has {file.stat().st_size / 2**30:.2f} GiB, and this machine cannot map so much into memory. "
+            "Use a machine with more memory, or save the model in smaller files (max_shard_size of save_pretrained)."
+        ) from error
 
 
 def _damage(file: Path) -> str | None:
