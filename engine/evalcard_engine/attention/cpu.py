@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import torch
 
-from evalcard_engine.attention.blocks import Blocks
+from evalcard_engine.attention.blocks import Blocks, DenseBlocks
 from evalcard_engine.attention.plan import Chunk, Geometry, Part, Product
-from evalcard_engine.numerics import batched_product
+from evalcard_engine.attention.strips import Strip, StripPlan
+from evalcard_engine.numerics import ROW_TILE, batched_product
 
 PREFETCH_ROWS = 64
 """Products of fewer rows are bound by reading their block, which MKL does in an order that memory dislikes."""
@@ -48,17 +49,72 @@ def attend(
 
 def _chunk(rows: torch.Tensor, blocks: Blocks, chunk: Chunk, softcap: float | None) -> State:
     """One chunk through its waves, of rows [kv_heads, n, key_size]."""
+    if chunk.strips is not None:
+        return _strip_chunk(rows, blocks, chunk, softcap)
     first, *others = chunk.waves
     found = [_part(rows[:, part.start : part.stop], blocks, part, softcap) for part in first.parts]
-    state: State = found[0] if len(found) == 1 else _joined(found)
+    state = _joined(found)
     for wave in others:
         for part in wave.parts:
             block = _part(rows[:, part.start : part.stop], blocks, part, softcap)
-            _merge(state, block, part.start, part.stop)
+            _merge(_rows_of(state, 1, part.start, part.stop), block)
     return state
 
 
+def _rows_of(state: State, dim: int, start: int, stop: int) -> State:
+    out, top, total = (part.narrow(dim, start, stop - start) for part in state)
+    return out, top, total
+
+
+def _strip_chunk(rows: torch.Tensor, blocks: Blocks, chunk: Chunk, softcap: float | None) -> State:
+    """A chunk of strips: whole blocks all at once, merged in order, then each tile's last block."""
+    assert isinstance(blocks, DenseBlocks) and chunk.strips is not None and chunk.last_tiles is not None, type(blocks)
+    tiles = rows.unflatten(1, (-1, ROW_TILE)).transpose(0, 1)
+    entries = _entries(tiles.contiguous(), blocks, chunk.strips, softcap)
+    first, *others = chunk.strips.waves
+    state = _pick(entries, first)
+    for wave in others:
+        _merge(_rows_of(state, 0, 0, len(wave)), _pick(entries, wave))
+    order, (last,) = chunk.last_tiles, chunk.waves
+    ordered = tiles.index_select(0, order).transpose(0, 1).flatten(1, 2)
+    parts = [_part(ordered[:, part.start : part.stop], blocks, part, softcap) for part in last.parts]
+    found = _joined(parts)
+    tiled = [part.unflatten(1, (-1, ROW_TILE)).transpose(0, 1) for part in found]
+    _merge(state, _pick((tiled[0], tiled[1], tiled[2]), torch.argsort(order)))
+    out, top, total = (part.transpose(0, 1).flatten(1, 2) for part in state)
+    return out, top, total
+
+
+def _pick(state: State, places: torch.Tensor) -> State:
+    out, top, total = (part.index_select(0, places) for part in state)
+    return out, top, total
+
+
+def _entries(tiles: torch.Tensor, blocks: DenseBlocks, plan: StripPlan, softcap: float | None) -> State:
+    """What every whole block gives its tile, of tiles [n, kv_heads, ROW_TILE, key_size]: [entries, kv_heads, ROW_TILE,
+    value_size], and top and total likewise."""
+    scores = torch.cat([_strip(tiles[s.tile].expand(s.count, -1, -1, -1), blocks.keys, s, True) for s in plan.strips])
+    if softcap is not None:
+        scores = scores.div_(softcap).tanh_().mul_(softcap)
+    top = scores.amax(-1, keepdim=True)
+    weights = torch.softmax(scores, dim=-1)
+    total = weights.amax(-1, keepdim=True).reciprocal_()
+    each = weights.split([s.count for s in plan.strips])
+    out = torch.cat([_strip(some, blocks.values, s, False) for some, s in zip(each, plan.strips, strict=True)])
+    return out, top, total
+
+
+def _strip(left: torch.Tensor, pool: torch.Tensor, strip: Strip, is_turned: bool) -> torch.Tensor:
+    """left [count, kv_heads, ROW_TILE, k] with the strip's blocks, turned or as they lie."""
+    right = pool[strip.first : strip.first + strip.count].flatten(0, 1)
+    right.sum()  # as in _product
+    right = right.transpose(1, 2) if is_turned else right
+    return batched_product(left.flatten(0, 1), right).unflatten(0, (strip.count, -1))
+
+
 def _joined(found: list[State]) -> State:
+    if len(found) == 1:
+        return found[0]
     out, top, total = (torch.cat(each, dim=1) for each in zip(*found, strict=True))
     return out, top, total
 
@@ -87,9 +143,9 @@ def _sink(state: State, sinks: torch.Tensor) -> torch.Tensor:
     return out.mul_(share / (share + torch.exp(sinks - new_top)))
 
 
-def _merge(state: State, block: State, start: int, stop: int) -> None:
-    """Add a block to rows [start, stop) of the state, in place."""
-    out, top, total = (part[:, start:stop] for part in state)
+def _merge(state: State, block: State) -> None:
+    """Add a block to the state, in place."""
+    out, top, total = state
     block_out, block_top, block_total = block
     new_top = torch.maximum(top, block_top)
     old_share = total * torch.exp(top - new_top)

@@ -12,6 +12,7 @@ from evalcard_engine.attention.plan import BlockTable, Geometry, block_table, ge
 from evalcard_engine.attention.reach import Chunked, Reach
 from evalcard_engine.attention.rules import LayerRule
 from evalcard_engine.attention.temperature import Temperature
+from evalcard_engine.attention.tiles import BLOCK
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.pool import KVPool
 from evalcard_engine.numerics import exact_widths
@@ -99,7 +100,8 @@ def prepare_step(
     table = block_table(batch.spans, batch.page_size, gather)
     reaches = {rule.reach for rule in rules}
     widths = exact_widths(kv_heads, (pool.keys[0].shape[-1], pool.values[0].shape[-1]))
-    geometries = {reach: geometry(batch.spans, table, heads, kv_heads, reach, widths) for reach in reaches}
+    strip_bytes = None if pool.is_coded else BLOCK * kv_heads * pool.keys[0].shape[-1] * 4
+    geometries = {reach: geometry(batch.spans, table, heads, kv_heads, reach, widths, strip_bytes) for reach in reaches}
     return Step(batch, pool, rows, rules, factors, rotary, table, geometries)
 
 

@@ -10,14 +10,16 @@ exactly zero.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from evalcard_engine.attention.reach import Reach, first_seen
+from evalcard_engine.attention.strips import StripPlan, plan_strips, split_off
 from evalcard_engine.attention.tiles import BLOCK, Segment, pack, row_indices, segment_rows, segments_of
 from evalcard_engine.batch import Span
+from evalcard_engine.numerics import ROW_TILE
 
 MASKED = -1e30
 """Added to a score that must not count: it drowns the score, and its weight beside any real one is exactly zero."""
@@ -66,6 +68,10 @@ class Chunk:
     start: int
     stop: int
     waves: tuple[Wave, ...]
+    strips: StripPlan | None = None
+    """Of all blocks but each tile's last; the one wave is then that of the last ones, of tiles as last_tiles says."""
+    last_tiles: torch.Tensor | None = None
+    """int64: the chunk's tiles, those first that meet most of their last block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +121,61 @@ def block_table(spans: Sequence[Span], page_size: int, gather: bool) -> BlockTab
 
 
 def geometry(
-    spans: Sequence[Span], table: BlockTable, heads: int, kv_heads: int, reach: Reach, widths: Sequence[int] = (BLOCK,)
+    spans: Sequence[Span],
+    table: BlockTable,
+    heads: int,
+    kv_heads: int,
+    reach: Reach,
+    widths: Sequence[int] = (BLOCK,),
+    strip_bytes: int | None = None,
 ) -> Geometry:
     """Cut the spans' query rows into tiles, chunks and waves, for layers whose tokens see so far back.
 
     ``widths``, ascending and ending in BLOCK: how many keys a product may have without changing what it gives.
+    ``strip_bytes``: of a block's keys, where blocks lie side by side as numbers, so that strips can be made of them.
     """
     group = heads // kv_heads
-    chunks, row_tokens, row_heads, row_positions = [], [], [], []
-    num_rows = 0
-    segments = segments_of(spans, group, reach, widths)
-    for some in pack(sorted(segments, key=lambda s: (-s.num_waves, -s.last_width))):
-        rows = [segment_rows(segment, spans[segment.span], group) for segment in some]
-        positions = np.concatenate([row[2] for row in rows])
-        row_tokens += [row[0] for row in rows]
-        row_heads += [row[1] for row in rows]
-        row_positions.append(positions)
+    segments = sorted(segments_of(spans, group, reach, widths), key=lambda s: (-s.num_waves, -s.last_width))
+    stripped: list[list[Segment]] = []
+    if strip_bytes is not None and reach is None:
+        segments, stripped = split_off(segments, table.numbers, kv_heads)
+    chunks: list[Chunk] = []
+    rows: tuple[list[np.ndarray], ...] = ([], [], [])
+    for some in pack(segments):
+        start, positions = _add_rows(rows, some, spans, group)
         waves = tuple(_wave(some, wave, table, positions, reach) for wave in range(some[0].num_waves))
-        chunks.append(Chunk(num_rows, num_rows + len(positions), waves))
-        num_rows += len(positions)
-    query_rows, output_rows = row_indices(np.concatenate(row_tokens), np.concatenate(row_heads), heads, kv_heads)
-    return Geometry(num_rows, query_rows, output_rows, tuple(chunks))
+        chunks.append(Chunk(start, start + len(positions), waves))
+    for some in stripped:
+        start, positions = _add_rows(rows, some, spans, group)
+        assert strip_bytes is not None
+        chunks.append(_strip_chunk(some, table, positions, start, strip_bytes))
+    tokens, row_heads, _ = (np.concatenate(each) for each in rows)
+    query_rows, output_rows = row_indices(tokens, row_heads, heads, kv_heads)
+    return Geometry(len(tokens), query_rows, output_rows, tuple(chunks))
+
+
+def _add_rows(
+    rows: tuple[list[np.ndarray], ...], segments: Sequence[Segment], spans: Sequence[Span], group: int
+) -> tuple[int, np.ndarray]:
+    """Append the segments' padded rows (tokens, heads, positions); where they begin, and their positions."""
+    start = sum(map(len, rows[0]))
+    new = [
+        np.concatenate(each) for each in zip(*(segment_rows(s, spans[s.span], group) for s in segments), strict=True)
+    ]
+    for known, part in zip(rows, new, strict=True):
+        known.append(part)
+    return start, new[2]
+
+
+def _strip_chunk(
+    segments: Sequence[Segment], table: BlockTable, positions: np.ndarray, start: int, strip_bytes: int
+) -> Chunk:
+    order = sorted(range(len(segments)), key=lambda tile: -segments[tile].last_width)
+    lasts = [replace(segments[tile], first_block=segments[tile].last_block) for tile in order]
+    last_positions = positions.reshape(-1, ROW_TILE)[order].reshape(-1)
+    wave = _wave(lasts, 0, table, last_positions, None)
+    strips = plan_strips(segments, table.numbers, strip_bytes)
+    return Chunk(start, start + len(positions), (wave,), strips, torch.tensor(order))
 
 
 def _wave(segments: Sequence[Segment], wave: int, table: BlockTable, positions: np.ndarray, reach: Reach) -> Wave:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from evalcard_engine.attention import cpu, torch_ref
+from evalcard_engine.attention import cpu, strips, torch_ref
 from evalcard_engine.attention.blocks import read_blocks
 from evalcard_engine.attention.plan import block_table, geometry
 from evalcard_engine.batch import Batch, Span
@@ -43,13 +43,21 @@ def make_batch(spans: list[Span], page_size: int) -> Batch:
 
 
 def run(
-    pool: KVPool, spans: list[Span], query: torch.Tensor, window=None, softcap=None, gather=False, widths=None
+    pool: KVPool,
+    spans: list[Span],
+    query: torch.Tensor,
+    window=None,
+    softcap=None,
+    gather=False,
+    widths=None,
+    strips=True,
 ) -> torch.Tensor:
     kv_heads = pool.keys[0].shape[1]
     table = block_table(spans, pool.page_size, gather)
     if widths is None:
         widths = exact_widths(kv_heads, (pool.keys[0].shape[-1], pool.values[0].shape[-1]))
-    plan = geometry(spans, table, query.shape[1], kv_heads, window, widths)
+    block_bytes = kv_heads * 256 * pool.keys[0].shape[-1] * 4 if strips and not pool.is_coded else None
+    plan = geometry(spans, table, query.shape[1], kv_heads, window, widths, block_bytes)
     return cpu.attend(query, read_blocks(pool, 0, table), plan, 0.17, softcap)
 
 
@@ -111,6 +119,26 @@ def test_keys_that_no_row_may_see_change_no_bit_where_they_are_left_out(shape, w
     query = torch.randn(813, shape[0], shape[2], generator=torch.Generator().manual_seed(4)) * 2
     widths = exact_widths(shape[1], shape[2:])
     assert torch.equal(*(run(pool, spans, query, window, softcap, widths=some) for some in (widths, (256,))))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 32, 32), (9, 3, 64, 64), (4, 2, 80, 48), (8, 8, 128, 128), (8, 1, 64, 96)])
+@pytest.mark.parametrize("softcap", [None, 5.0])
+@pytest.mark.parametrize("kept_bytes", [strips.STRIP_BYTES, 1])
+def test_strips_give_what_waves_give(shape, softcap, kept_bytes: int, monkeypatch) -> None:
+    """Answers on pages of their own, side by side and scattered, beside prompts and answers that share a page."""
+    monkeypatch.setattr(strips, "STRIP_BYTES", kept_bytes)
+    monkeypatch.setattr(strips, "ENTRY_BYTES", 6 * shape[1] * 8 * 256 * 4)
+    lengths = [(700, 1), (1030, 1), (256, 1), (255, 1), (511, 1), (1500, 1), (0, 40), (300, 30), (831, 1)]
+    spans, num_pages = lay_out(lengths, 256)
+    count = sum(span.query_len for span in spans)
+    beside = Span(count, 1, 1100, tuple(range(num_pages, num_pages + 5)))
+    shared = [Span(count + 1 + n, 1, 600 + n, (beside.pages[0], num_pages + 5 + n, n)) for n in range(2)]
+    other = Span(count + 3, 1, 1000, tuple(range(num_pages + 7, num_pages + 11)))
+    spans = [*spans, beside, *shared, other]
+    pool = make_pool(shape, num_pages + 11, 256)
+    query = torch.randn(count + 4, shape[0], shape[2], generator=torch.Generator().manual_seed(4)) * 2
+    found, waves = (run(pool, spans, query, softcap=softcap, strips=are) for are in (True, False))
+    assert torch.equal(found, waves)
 
 
 def test_decoding_on_own_pages_and_on_one_shared_page() -> None:
