@@ -17,7 +17,7 @@ from evalcard.gate.verdict import GateVerdict
 from evalcard.results.compared import Comparison
 from evalcard.results.files import encode, exists, is_file, is_temporary
 from evalcard.results.journal import Address
-from evalcard.results.lock import CARDS_LOCK_FILE, LOCK_FILE, OWNER_FILE
+from evalcard.results.lock import CARDS_LOCK_FILE, LOCK_FILE, OWNER_FILE, PUBLISH_LOCK_FILE
 from evalcard.results.origin import versions
 from evalcard.results.records import ItemId, RunRecord, Sample, SourceRecord, TaskRecord, Verdict
 from evalcard.results.store import RUN_FILE, RunFolder
@@ -86,7 +86,7 @@ def _refuse_taken(path: Path, digest: str) -> None:
 
 
 def _is_left(path: Path) -> bool:
-    return path.name in (LOCK_FILE, OWNER_FILE, CARDS_LOCK_FILE) or is_temporary(path)
+    return path.name in (LOCK_FILE, OWNER_FILE, CARDS_LOCK_FILE, PUBLISH_LOCK_FILE) or is_temporary(path)
 
 
 def _name(found: SideBySide, digest: str) -> str:

@@ -49,7 +49,7 @@ class Plan:
     def lines(self) -> list[str]:
         """For a person: what is about to be evaluated, before any weights load."""
         samples, models = self.prepared.num_samples, len(self.backends)
-        tokens = f"{self.prepared.prompt_tokens} prompt tokens each"
+        tokens = f"{self.prepared.prompt_tokens:,} prompt tokens each"
         total = f"{samples} answers x {models} models = {samples * models} ({tokens})"
         models_shown = f"Models: {', '.join(model.label for model in self.spec.models)}"
         rows = self._rows()

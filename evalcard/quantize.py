@@ -155,14 +155,16 @@ def whole_folder(out: Path) -> Iterator[Path]:
         raise UserError(f"--out {out} cannot be made ({error}). Give a folder that you may write to.") from None
     try:
         yield folder
-        os.chmod(folder, 0o777 & ~_umask())
+        _open_up(folder)
         folder.rename(out)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _umask() -> int:
-    """Of this process; mkdtemp gives its folders to nobody else."""
+def _open_up(folder: Path) -> None:
+    """Give all in it the mode that umask grants what is new: mkdtemp and safetensors give theirs to nobody else."""
     mask = os.umask(0o077)
     os.umask(mask)
-    return mask
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)

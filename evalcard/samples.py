@@ -18,6 +18,11 @@ def prompt_tokens(item: Item) -> int:
     )
 
 
+def fed_tokens(item: Item) -> int:
+    """The same as an engine is fed them: of a scored request all but the last token, which nothing follows."""
+    return prompt_tokens(item) - sum(not isinstance(request, GenerateRequest) for request in item.requests)
+
+
 def sample_key(item: Item, identity: Identity, tokenizer_digest: str) -> str:
     """sha256 over everything that could change the answer (design, Settled 2).
 

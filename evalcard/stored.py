@@ -11,6 +11,7 @@ from evalcard.compare.joined import SEVERITIES, compare_stored
 from evalcard.errors import ComparisonRefused, UserError
 from evalcard.results.agreement import read_agreeing
 from evalcard.results.compared import Comparison, Finding
+from evalcard.results.incomplete import is_incomplete
 from evalcard.results.records import ModelRecord, RunRecord, SourceRecord
 from evalcard.results.references import Reference, locate, pick, spellings
 from evalcard.results.store import RunFolder
@@ -114,7 +115,7 @@ def _compare_own(reference: Reference, rows: Sequence[str], means: _Means) -> Si
     run = reference.folder.read_run()
     compressed = [model for model in _models(reference.folder, run, means) if model.role == "compressed"]
     if not compressed or not run.models:
-        raise UserError(f"the run {run.name} has no {lacking(run, common_items=means.common_items)}")
+        raise UserError(lacking(run, common_items=means.common_items))
     if reference.model is not None:
         compressed = [pick(reference, compressed)]
     baseline, *others = [
@@ -125,10 +126,7 @@ def _compare_own(reference: Reference, rows: Sequence[str], means: _Means) -> Si
             raise UserError(f"--common-items compares two models. {spellings(reference, compressed)}")
         return _compare_two(baseline, others[0], rows, means.common_items)
     if run.finished is None:
-        raise ComparisonRefused(
-            f"the run {run.name} is incomplete. Give its `evalcard run` command again, or compare what both models "
-            "answered with --common-items."
-        )
+        raise ComparisonRefused(f"{is_incomplete(run, '')} Or compare what both models answered with --common-items.")
     found = _as_it_ended(run, [one.model for one in (baseline, *others)], rows)
     _refuse_nothing(reference, found)
     return _with_stored_findings(found, read_agreeing(reference.folder, run)) if run.sources else found

@@ -3,6 +3,7 @@ journal."""
 
 from evalcard.progress import Silent
 from evalcard.results.compared import Comparison
+from evalcard.results.incomplete import is_incomplete
 from evalcard.results.records import SCHEMA, ModelRecord, RunRecord
 from evalcard.results.store import RunFolder
 from evalcard.results.stored import StoredModel
@@ -30,19 +31,17 @@ def comparison_to_show(folder: RunFolder, run: RunRecord) -> Comparison:
 
 
 def lacking(run: RunRecord, common_items: bool) -> str:
-    """The end of a message: what there is not to compare, and what to do."""
+    """What there is not to compare, and what to do."""
     if run.finished is None and asked_for_compressed(run):
         if not run.models:
-            return "model with complete answers, as it did not end. Give its `evalcard run` command again."
+            return is_incomplete(run, ": it has no model with complete answers, as it did not end")
         if common_items:
-            return "answers of a compressed model, as it did not end. Give its `evalcard run` command again."
-        return (
-            "compressed model with complete answers, as it did not end. Give its `evalcard run` command again, or "
-            "compare what both models answered with --common-items."
-        )
+            return is_incomplete(run, ": it has no answers of a compressed model, as it did not end")
+        said = is_incomplete(run, ": it has no compressed model with complete answers, as it did not end")
+        return f"{said} Or compare what both models answered with --common-items."
     return (
-        "compressed model with complete answers. Name another result to compare its baseline with: evalcard compare "
-        "BASELINE COMPRESSED."
+        f"the run {run.name} has no compressed model with complete answers. Name another result to compare its "
+        "baseline with: evalcard compare BASELINE COMPRESSED."
     )
 
 

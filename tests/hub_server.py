@@ -128,7 +128,8 @@ class Writes(pages.Pages):
                 "upload": {"href": f"{self.state.url}/lfs/{one['oid']}?signature=secret"},
                 "verify": {"href": f"{self.state.url}/verify/{one['oid']}"},
             }
-            known = one["oid"] in self.state.lfs
+            # Uploading is a matter between client and storage: a Hub learns of it when the client has it verified.
+            known = one["oid"] in self.state.verified
             objects.append({**one, "authenticated": True, **({} if known else {"actions": actions})})
         self._json({"transfer": "basic", "objects": objects})
 

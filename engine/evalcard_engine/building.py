@@ -14,6 +14,7 @@ from evalcard_engine.errors import EngineError
 from evalcard_engine.experts import Kind, separate_experts
 from evalcard_engine.families import check_rope
 from evalcard_engine.routing import make_routers_exact
+from evalcard_engine.torchao_noise import quiet_torchao
 from evalcard_engine.unread_settings import check_unread
 
 ACTIVATION_NAMES = frozenset({"act_fn", "activation_fn"})
@@ -86,7 +87,8 @@ def empty_module(config: Any, dtype: torch.dtype, device: str, experts: Kind | N
 
     On the CPU its activations are ours; raises UnsupportedModel for one that has no exact form.
     """
-    from transformers import AutoModelForCausalLM
+    with quiet_torchao():
+        from transformers import AutoModelForCausalLM
 
     register()
     if getattr(config, "output_router_logits", False):

@@ -41,6 +41,16 @@ class ContrastsView:
     def has_errors(self) -> bool:
         return any(line.errors for line in self.lines)
 
+    @property
+    def dashes(self) -> tuple[str, ...]:
+        """Why cells of the shown columns are empty: ``average``, ``above_chance``, ``errors``."""
+        shown = [name for name in ("above_chance", "errors") if any(getattr(line, name) for line in self.lines)]
+        rows = [line for line in self.lines if not line.is_average]
+        averages = [line for line in self.lines if line.is_average]
+        empty = [name for name in shown if not all(getattr(line, name) for line in rows)]
+        of_averages = any(not getattr(line, name) for line in averages for name in shown)
+        return (*(["average"] if of_averages else []), *empty)
+
 
 def contrasts_view(run: RunRecord, comparison: Comparison, slug: str) -> ContrastsView:
     pairs = [(row, score_of(row, slug)) for row in ordered_rows(comparison)]

@@ -83,7 +83,7 @@ def _bounded_environment() -> "type[Any]":
 
 def _undefined() -> "type[StrictUndefined]":
     """Undefined names stop the rendering, and those of our views are said in a reader's words."""
-    from jinja2 import StrictUndefined
+    from jinja2 import StrictUndefined, UndefinedError
 
     class Named(StrictUndefined):
         @property
@@ -95,6 +95,10 @@ def _undefined() -> "type[StrictUndefined]":
 
             kind, name = type(self._undefined_obj).__name__, str(self._undefined_name)
             return f"a {kind} has no {name!r}{near(name, fields)}; it has {', '.join(fields)}"
+
+        def __repr__(self) -> str:
+            # A list that holds one is printed by it.
+            raise UndefinedError(self._undefined_message)
 
     return Named
 

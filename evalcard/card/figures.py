@@ -44,8 +44,26 @@ class Figure:
         return {f"{FOLDER}/{self.name}.png": self.light, f"{FOLDER}/{self.name}-dark.png": self.dark}
 
 
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """A figure before it is drawn: what a page says of it."""
+
+    name: str
+    alt: str
+    """As a figure's."""
+    draw: Callable[[Theme], bytes]
+
+    def drawn(self) -> Figure:
+        return Figure(self.name, self.alt, self.draw(LIGHT), self.draw(DARK))
+
+
 def figures_of(run: RunRecord, comparison: Comparison, slug: str) -> list[Figure]:
     """One compressed model's: recovery, scores, flips, kl, in this order; what nothing is known for is left out."""
+    return [sketch.drawn() for sketch in sketches_of(run, comparison, slug)]
+
+
+def sketches_of(run: RunRecord, comparison: Comparison, slug: str) -> list[Sketch]:
+    """Those of ``figures_of``, not drawn."""
     from evalcard.card.view import model_view
 
     if run.sequential:
@@ -60,33 +78,43 @@ def figures_of(run: RunRecord, comparison: Comparison, slug: str) -> list[Figure
         return scores_png(given, scores, theme)
 
     found = [
-        _figure(environment, "recovery", recovery_chart(comparison, slug, f"Recovery of {title}"), recovery_png, title),
-        _figure(environment, "scores", bars, draw_scores, title),
-        _figure(environment, "flips", flip_chart(run, comparison, slug, f"Flips of {title}"), flips_png, title),
-        _figure(
+        _sketch(environment, "recovery", recovery_chart(comparison, slug, f"Recovery of {title}"), recovery_png, title),
+        _sketch(environment, "scores", bars, draw_scores, title),
+        _sketch(environment, "flips", flip_chart(run, comparison, slug, f"Flips of {title}"), flips_png, title),
+        _sketch(
             environment, "kl", divergence_chart(comparison, slug, f"Divergence of {title} from its baseline"),
             divergences_png, title,
         ),
     ]  # fmt: skip
-    return [figure for figure in found if figure is not None]
+    return [sketch for sketch in found if sketch is not None]
 
 
 def frontier_figure(run: RunRecord, comparison: Comparison) -> Figure | None:
     """Of a run with several compressed models: recovery, or score, against the bytes of the weights."""
+    sketch = frontier_sketch(run, comparison)
+    return sketch.drawn() if sketch is not None else None
+
+
+def frontier_sketch(run: RunRecord, comparison: Comparison) -> Sketch | None:
+    """That of ``frontier_figure``, not drawn."""
     if run.sequential:
         return None
     frontier = frontier_of(run, comparison)
-    return _figure(_environment(), "frontier", frontier, frontier_png, run.models[0].name.rpartition("/")[2])
+    return _sketch(_environment(), "frontier", frontier, frontier_png, run.models[0].name.rpartition("/")[2])
 
 
-def _figure(
+def _sketch(
     environment: "Environment", name: str, chart: T | None, draw: Callable[[T, Theme], bytes], title: str
-) -> Figure | None:
+) -> Sketch | None:
     if chart is None:
         return None
     template = environment.get_template(_ALT_TEMPLATE)
     text = getattr(template.module, name)(chart, title)
-    return Figure(name, " ".join(text.split()), draw(chart, LIGHT), draw(chart, DARK))
+
+    def draw_chart(theme: Theme) -> bytes:
+        return draw(chart, theme)
+
+    return Sketch(name, " ".join(text.split()), draw_chart)
 
 
 def _environment() -> "Environment":

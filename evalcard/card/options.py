@@ -19,6 +19,8 @@ CARD_FILE = "card.json"
 NOTES_FILE = "notes.md"
 MARKER = re.compile(r"<!--\s*evalcard:")
 """What bounds evalcard's part of a card; no text that goes into it may hold it."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+"""Values that a template prints are freed of them; what stands in the template itself goes to the card as it is."""
 _MOST = 200_000
 """Characters of notes or of a template: the Hub shows no longer page."""
 
@@ -84,7 +86,10 @@ def store_options(folder: HasPath, given: Given) -> Iterator[CardOptions]:
     of the two would be lost."""
     with cards_lock(folder.path):
         before, after = _added(folder, given)
-        yield _with_notes(after, folder.path)
+        noted = _with_notes(after, folder.path)
+        if noted.notes != before.notes:
+            _check_notes(noted.notes, "--notes" if given.notes is not None else str(folder.path / NOTES_FILE))
+        yield noted
         if after != before:
             folder.write_bytes(CARD_FILE, encode_record(after, indent=1) + b"\n")
 
@@ -126,9 +131,46 @@ def check_options(options: CardOptions, where: str = "") -> None:
     faults = [fault_of_ids(options), fault_of_license(options), fault_of_languages(options.language)]
     if options.notes is not None and MARKER.search(options.notes):
         faults.append("the notes hold `<!-- evalcard:`, which bounds evalcard's own part of a card. Take it out.")
+    faults += [_open_in(options.notes), _unprintable(options.template)]
     fault = next((one for one in faults if one), None)
     if fault:
         raise UserError(f"{where}: {fault}" if where else fault)
+
+
+def _open_in(notes: str | None) -> str | None:
+    """What would swallow, or hide, all that a card says below the notes."""
+    if notes is None:
+        return None
+    from evalcard.card.check.openmarkup import left_open
+
+    found = left_open(notes)
+    if found is None:
+        return None
+    line, what, end = found
+    return (
+        f"line {line} of the notes opens {what} which nothing closes, so that the card below them would be part of it. "
+        f"Close it with {end}."
+    )
+
+
+def _unprintable(template: str | None) -> str | None:
+    found = _CONTROL.search(template or "")
+    if found is None:
+        return None
+    line = found.string.count("\n", 0, found.start()) + 1
+    return (
+        f"line {line} of the template holds the control character {found[0]!r}, which no page shows. Take it out; a "
+        "template is a text file."
+    )
+
+
+def _check_notes(notes: str | None, where: str) -> None:
+    """Raises UserError for what would make an error of every card with them."""
+    from evalcard.card.check.notes import fault_of_notes
+
+    fault = fault_of_notes(notes) if notes is not None else None
+    if fault:
+        raise UserError(f"{where}: {fault}")
 
 
 def _template(path: Path) -> str:

@@ -11,7 +11,7 @@ from evalcard.card.escape import escape_cell, join_words, on_one_line
 from evalcard.card.evalresults import FOLDER as EVAL_RESULTS
 from evalcard.card.evalresults import WRITTEN_BY, eval_results
 from evalcard.card.figures import FOLDER as FIGURES
-from evalcard.card.figures import Figure, figures_of, frontier_figure
+from evalcard.card.figures import Figure, Sketch, figures_of, frontier_figure, frontier_sketch, sketches_of
 from evalcard.card.index import index_view
 from evalcard.card.metadata import front_matter, index_front_matter
 from evalcard.card.options import CardOptions, read_options
@@ -21,15 +21,17 @@ from evalcard.card.view import CardView, card_view
 from evalcard.errors import UserError
 from evalcard.results.compared import Comparison
 from evalcard.results.files import safe_name
+from evalcard.results.incomplete import is_incomplete
 from evalcard.results.lock import cards_lock
 from evalcard.results.records import RunRecord
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["escape_cell", "join_words", "make_environment", "on_one_line", "write_cards"]
+__all__ = ["escape_cell", "join_words", "make_environment", "on_one_line", "render_texts", "write_cards"]
 
 CARD_TEMPLATE, INDEX_TEMPLATE = "card.md.j2", "index.md.j2"
+README = "README.md"
 
 
 class CardFolder(Protocol):
@@ -49,7 +51,8 @@ class _Card:
 
     view: CardView
     front_matter: str
-    figures: tuple[Figure, ...]
+    figures: tuple[Figure | Sketch, ...]
+    """Sketches where only texts are asked for."""
     results: Mapping[str, str]
     """.eval_results by path below the card."""
 
@@ -62,9 +65,20 @@ class _Card:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """What lies beside the card, by path below its folder."""
-        drawn = {path: content for figure in self.figures for path, content in figure.files.items()}
-        return drawn | {path: text.encode("utf-8") for path, text in self.results.items()}
+        """What lies beside the card, by path below its folder; of a card whose figures are drawn."""
+        return _drawn(self.figures) | {path: text.encode("utf-8") for path, text in self.results.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """All pages of a run before any file."""
+
+    cards: Mapping[str, _Card]
+    """By the folder of each below the run's, which ends in a slash."""
+    texts: Mapping[str, str]
+    """README.md files by path below the run's folder, the run's own first."""
+    figures: tuple[Figure | Sketch, ...]
+    """Of the run's own page."""
 
 
 def write_cards(
@@ -82,36 +96,58 @@ def write_cards(
         return _written(folder, run, comparison, read_options(folder.path) if options is None else options)
 
 
+def render_texts(
+    folder: Path, run: RunRecord, comparison: Comparison, options: CardOptions | None = None
+) -> dict[str, str]:
+    """What ``write_cards`` would write that is text, by path below the run's ``folder``: its README.md, those of its
+    models, and their .eval_results. Nothing is drawn or written. Raises what ``write_cards`` raises."""
+    _check_models(run, comparison)
+    pages = _pages(run, comparison, read_options(folder) if options is None else options, is_drawn=False)
+    results = {f"{place}{path}": text for place, card in pages.cards.items() for path, text in card.results.items()}
+    return {**pages.texts, **results}
+
+
 def _written(folder: CardFolder, run: RunRecord, comparison: Comparison, options: CardOptions) -> list[Path]:
-    environment = card_environment(options.own_templates)
-    template = f"{OWN}{options.template_name}" if options.own_templates else CARD_TEMPLATE
-    cards = {f"models/{safe_name(m.slug)}/": _card(run, comparison, m.slug, options) for m in run.models[1:]}
     # All pages before any file: a template that is wrong leaves what was there.
-    pages = {place: card.text(environment, template, folder="") for place, card in cards.items()}
-    top, more = _top(environment, template, run, comparison, cards, options)
+    pages = _pages(run, comparison, options, is_drawn=True)
+    top, more = pages.texts[README], _drawn(pages.figures)
     written = []
-    for place, card in cards.items():
-        written.append(folder.write_text(f"{place}README.md", pages[place]))
+    for place, card in pages.cards.items():
+        written.append(folder.write_text(f"{place}{README}", pages.texts[f"{place}{README}"]))
         written += [folder.write_bytes(f"{place}{path}", content) for path, content in card.files.items()]
         _remove_others(folder.path / place, card.files)
     written += [folder.write_bytes(path, content) for path, content in more.items()]
     _remove_others(folder.path, more)
-    return [folder.write_text("README.md", top), *written]
+    return [folder.write_text(README, top), *written]
 
 
-def _top(
-    environment: "Environment", template: str, run: RunRecord, comparison: Comparison,
-    cards: Mapping[str, _Card], options: CardOptions,
-) -> tuple[str, dict[str, bytes]]:  # fmt: skip
-    """The run's own page and the files of its own."""
+def _pages(run: RunRecord, comparison: Comparison, options: CardOptions, is_drawn: bool) -> _Pages:
+    environment = card_environment(options.own_templates)
+    template = f"{OWN}{options.template_name}" if options.own_templates else CARD_TEMPLATE
+    cards = {f"models/{safe_name(m.slug)}/": _card(run, comparison, m.slug, options, is_drawn) for m in run.models[1:]}
+    texts = {f"{place}{README}": card.text(environment, template, folder="") for place, card in cards.items()}
     if len(cards) == 1:
         ((place, card),) = cards.items()
-        return card.text(environment, template, folder=place), {}
-    figure = frontier_figure(run, comparison) if run.models else None
+        return _Pages(cards, {README: card.text(environment, template, folder=place), **texts}, ())
+    sketch = (frontier_figure if is_drawn else frontier_sketch)(run, comparison) if run.models else None
+    figures = (sketch,) if sketch else ()
+    return _Pages(cards, {README: _index(environment, run, comparison, cards, options, figures), **texts}, figures)
+
+
+def _index(
+    environment: "Environment", run: RunRecord, comparison: Comparison, cards: Mapping[str, _Card],
+    options: CardOptions, figures: tuple[Figure | Sketch, ...],
+) -> str:  # fmt: skip
     view = index_view(run, comparison, options)
-    links = {card.view.model.slug: f"{place}README.md" for place, card in cards.items()}
-    names = {"index": view, "links": links, "front": index_front_matter(view), "figures": [figure] if figure else []}
-    return render(environment, INDEX_TEMPLATE, names), figure.files if figure else {}
+    links = {card.view.model.slug: f"{place}{README}" for place, card in cards.items()}
+    names = {"index": view, "links": links, "front": index_front_matter(view), "figures": figures}
+    return render(environment, INDEX_TEMPLATE, names)
+
+
+def _drawn(figures: Iterable[Figure | Sketch]) -> dict[str, bytes]:
+    """Their files, by path below the page that shows them."""
+    drawn = (figure.drawn() if isinstance(figure, Sketch) else figure for figure in figures)
+    return {path: content for figure in drawn for path, content in figure.files.items()}
 
 
 def _remove_others(folder: Path, made: Iterable[str]) -> None:
@@ -131,10 +167,8 @@ def _check_models(run: RunRecord, comparison: Comparison) -> None:
     compared = {score.model for row in comparison.tasks for score in row.compressed}
     missing = compared - {model.slug for model in run.models}
     if missing or (not run.models and (run.finished is not None or comparison.tasks)):
-        raise UserError(
-            f"the run {run.name} is incomplete: it has a comparison, but no record of "
-            f"{', '.join(sorted(missing)) or 'its models'}. Give its `evalcard run` command again."
-        )
+        lost = ", ".join(sorted(missing)) or "its models"
+        raise UserError(is_incomplete(run, f": it has a comparison, but no record of {lost}"))
 
 
 def _check_markers(text: str, template: str) -> None:
@@ -147,12 +181,12 @@ def _check_markers(text: str, template: str) -> None:
         )
 
 
-def _card(run: RunRecord, comparison: Comparison, slug: str, options: CardOptions) -> _Card:
+def _card(run: RunRecord, comparison: Comparison, slug: str, options: CardOptions, is_drawn: bool) -> _Card:
     view = card_view(run, comparison, slug, options)
     is_whole = not (view.blockers or view.is_sequential or view.unfinished)
     return _Card(
         view=view,
         front_matter=front_matter(run, comparison, view),
-        figures=tuple(figures_of(run, comparison, slug)),
+        figures=tuple((figures_of if is_drawn else sketches_of)(run, comparison, slug)),
         results=eval_results(run, comparison, slug) if is_whole else {},
     )

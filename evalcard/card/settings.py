@@ -14,6 +14,8 @@ from evalcard.results.records import ModelRecord, RunRecord, TaskRecord
 OWN_JUDGE = "task's own"
 _EXACT = "rows exact"
 """In the engine's numerics; it says "rows inexact" where an answer may depend on what else was asked with it."""
+_EVERY = {1: "baseline", 2: "both models"}
+"""How all models of a run are called, by their number."""
 _SOURCES = {"evalcard": "evalcard", "lm_eval": "lm-evaluation-harness", "file": "own task file"}
 
 
@@ -154,7 +156,7 @@ def _each(values: Iterable[str]) -> str:
 def _numerics(models: Sequence[ModelRecord]) -> tuple[tuple[str, str], ...]:
     told = [(model.role, without_paths(model.numerics)) for model in models if model.numerics]
     if len(told) == len(models) and len({numerics for _, numerics in told}) == 1:
-        return (("both models", told[0][1]),)
+        return ((_EVERY.get(len(models), "all models"), told[0][1]),)
     return tuple((_who(models, told, one), one[1]) for one in dict.fromkeys(told))
 
 

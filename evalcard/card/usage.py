@@ -7,6 +7,7 @@ from typing import Any
 from evalcard.card.escape import shell
 from evalcard.card.options import CardOptions
 from evalcard.card.paths import without_paths
+from evalcard.card.published import is_gguf, published_as
 from evalcard.modelspec import DEMO, ModelSpec
 from evalcard.results.records import ModelRecord, RunRecord
 from evalcard_engine.quant.scheme import parse_scheme
@@ -21,6 +22,7 @@ _NEEDS = {
     "fp8": "accelerate",
 }
 """What transformers loads each of them with, beside itself; others it does not load."""
+_TASK_NAME = re.compile(r"(lm_eval/)?[\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,8 @@ class Usage:
     is_hub_id: bool
     revision: str | None
     """A snippet names none where the model is published under another id than it was measured as."""
-    command: str
-    """evalcard's own way to ask it a hundred items of one of the run's tasks."""
+    command: str | None
+    """evalcard's own way to ask it a hundred items of one of the run's tasks; None where evalcard has none of them."""
     is_found: bool
     """Whether that command finds it wherever it is given: a Hub id, or the bundled model."""
     scheme: str | None
@@ -49,6 +51,11 @@ class Usage:
     """Whether it was asked with its chat template."""
     context: int | None
     """Tokens of the longest sequence that was asked for by the run; None where nothing limited it."""
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there is a way to use it that is known to be one."""
+        return bool(self.scheme_changes_weights or self.with_vllm or self.with_transformers or self.command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +77,13 @@ def is_unread(run: RunRecord, model: ModelRecord) -> bool:
 
 
 def usage_of(run: RunRecord, model: ModelRecord, options: CardOptions) -> Usage:
-    """Of one compressed model; of several, a repository that was given can be only one's and is left aside."""
-    is_only = len(run.models) == 2
+    """Of one compressed model."""
     scheme = parse_scheme(model.scheme) if model.scheme else None
     made_now = scheme is not None and scheme.changes_weights
-    repo = options.repo if is_only and not made_now else None
+    repo = published_as(run, model, options)
     method = quant_method(model)
-    is_gguf = (model.scheme_title or "").lower().startswith("gguf")
     # What a model whose files nobody read is opened with is not known.
-    is_file = not (made_now or is_gguf or is_unread(run, model))
+    is_file = not (made_now or is_gguf(model) or is_unread(run, model))
     limit = run.resolved.get("max_model_len")
     name = repo or model.hub_id or without_paths(model.name)
     bundled = _bundled(run, name)
@@ -107,17 +112,28 @@ def _bundled(run: RunRecord, name: str) -> str | None:
     return DEMO if is_demo and name == ModelSpec(source=DEMO).name else None
 
 
-def _measuring(run: RunRecord, source: str, scheme: str | None, beside_baseline: bool) -> str:
+def _measuring(run: RunRecord, source: str, scheme: str | None, beside_baseline: bool) -> str | None:
     """A scheme that is applied while loading is measured beside the model as it is; a checkpoint names no other."""
+    task = _task(run)
+    if task is None:
+        return None
     with_scheme = f"{source}:{scheme}" if scheme else source
     models = ["--baseline", source, "--compressed", with_scheme] if beside_baseline else ["--baseline", with_scheme]
-    return shell(["evalcard", "run", *models, "--tasks", _task(run), "--limit", "100"])
+    return shell(["evalcard", "run", *models, "--tasks", task, "--limit", "100"])
 
 
-def _task(run: RunRecord) -> str:
-    """The first that was asked for, where its name says where it is; a file of the user's lies elsewhere."""
+def _task(run: RunRecord) -> str | None:
+    """The first that was asked for, or else measured, whose name says where it is: a file of the user's lies elsewhere.
+    The name of another program's task says nothing of one here, as it may have been given files of its own too."""
+    sources = {task.name: task.source for task in run.tasks}
+    of_rows = {row.name: {sources[name] for name in row.tasks if name in sources} for row in run.rows}
     asked = [task for task in run.resolved.get("tasks") or () if isinstance(task, str)]
-    return next((task for task in asked if re.fullmatch(r"[\w-]+", task)), "gsm8k")
+    known = [task for task in asked if _TASK_NAME.fullmatch(task) and "file" not in of_rows.get(task, ())]
+    is_own = all(source.run is not None for source in run.sources.values())
+    for row, found in of_rows.items():
+        if _TASK_NAME.fullmatch(row) and found in ({"evalcard"}, {"lm_eval"} if is_own else {"evalcard"}):
+            known.append(row if found == {"evalcard"} else f"lm_eval/{row.removeprefix('lm_eval/')}")
+    return next(iter(known), None)
 
 
 def quant_method(model: ModelRecord) -> str | None:

@@ -15,6 +15,7 @@ from evalcard.card.measures import MeasuresView, measures_view
 from evalcard.card.options import CardOptions
 from evalcard.card.overview import Overview, overview_of
 from evalcard.card.paths import without_paths
+from evalcard.card.published import folders_of, original_as, published_as
 from evalcard.card.reproduction import Reproduction, reproduction_of
 from evalcard.card.settings import RowSettings, Settings, row_settings, settings_of
 from evalcard.card.stopped import StoppedLine, Unfinished, is_sequential, stopped_lines, unfinished_of
@@ -49,6 +50,8 @@ class ModelView:
     title: str
     name: str
     hub_id: str | None
+    published: str | None
+    """Hub id that it has by its user's word, where it was measured under another name."""
     revision: str | None
     scheme: str | None
     scheme_title: str | None
@@ -65,6 +68,8 @@ class CardView:
     model: ModelView
     base_model: str | None
     """Hub id of the model that was compressed."""
+    folders: tuple[tuple[str, str], ...]
+    """(name, Hub id) of the folders in the run's command that hold what has a Hub id by its user's word."""
     terms: Terms
     overview: Overview
     quant_method: str | None
@@ -121,12 +126,15 @@ def card_view(run: RunRecord, comparison: Comparison, slug: str, options: CardOp
     baseline = run.models[0]
     model = next(model for model in run.models if model.slug == slug)
     named = categories(comparison)
+    base = base_model(run, options)
+    names = original_as(baseline, base), published_as(run, model, options)
     findings = tuple(clean(finding) for finding in comparison.health if finding.model in (None, slug))
     return CardView(
-        baseline=model_view(baseline),
-        model=model_view(model),
-        base_model=base_model(run, options),
-        terms=terms_of(run, options, base_model(run, options)),
+        baseline=model_view(baseline, names[0]),
+        model=model_view(model, names[1]),
+        base_model=base,
+        folders=folders_of((baseline, names[0]), (model, names[1])),
+        terms=terms_of(run, options, base),
         overview=overview_of(model),
         quant_method=quant_method(model),
         unfinished=unfinished_of(run),
@@ -173,12 +181,14 @@ def base_model(run: RunRecord, options: CardOptions | None = None) -> str | None
     return named if named and _HUB_ID.fullmatch(named) else None
 
 
-def model_view(model: ModelRecord) -> ModelView:
+def model_view(model: ModelRecord, published: str | None = None) -> ModelView:
+    """``published``: the Hub id that its user says it has."""
     return ModelView(
         slug=model.slug,
-        title=_title(model),
+        title=_title(published or model.name, model.scheme),
         name=without_paths(model.name),
         hub_id=model.hub_id,
+        published=published if published != model.hub_id else None,
         revision=model.revision,
         scheme=model.scheme,
         scheme_title=model.scheme_title,
@@ -188,10 +198,10 @@ def model_view(model: ModelRecord) -> ModelView:
     )
 
 
-def _title(model: ModelRecord) -> str:
+def _title(name: str, scheme: str | None) -> str:
     """The model's own name, with the scheme unless the name has it already."""
-    name = model.name.rstrip("/").rsplit("/", 1)[-1]
-    return name if not model.scheme or model.scheme.lower() in name.lower() else f"{name} {model.scheme}"
+    last = name.rstrip("/").rsplit("/", 1)[-1]
+    return last if not scheme or scheme.lower() in last.lower() else f"{last} {scheme}"
 
 
 def _share(part: int | None, whole: int | None) -> str | None:

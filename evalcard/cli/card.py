@@ -1,5 +1,6 @@
 """``evalcard card``: write the cards of a stored run again, with what its user adds to them; look for what is wrong."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,10 +79,16 @@ def _flags(given: "Given") -> list[str]:
 def _write(run: str, out: Path, given: "Given") -> list[Path]:
     from evalcard.card.options import store_options
     from evalcard.card.render import write_cards
+    from evalcard.cli.checked import is_only_a_card
     from evalcard.cli.latest import warn_of_newer
     from evalcard.results.runs import find_run
     from evalcard.unfinished import comparison_to_show
 
+    if is_only_a_card(run, out):
+        raise UserError(
+            f"{run[:200]} is a card, and only those of a run are rendered. Name the run, or see what is wrong with the "
+            f"card: `evalcard card {shlex.quote(run)} --check`."
+        )
     folder = find_run(out, run)
     warn_of_newer(out, (run,), "rendered")
     record = folder.read_run()

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ from evalcard.errors import UserError
 if TYPE_CHECKING:
     from evalcard.card.check.check import Checked
     from evalcard.card.check.problem import Problem
+    from evalcard.card.check.rendering import Rendering
+    from evalcard.results.records import RunRecord
     from evalcard.results.store import RunFolder
 
 CARD = "README.md"
@@ -73,6 +75,7 @@ def _of_run(target: str, out: Path) -> Iterator[_Result]:
         raise UserError(f"{error} A card to check may also be given as its {CARD} or as the folder of it.") from None
     warn_of_newer(out, (target,), "checked")
     run = folder.read_run()
+    rendering, unknown = _rendering(folder, run)
     slugs = [model.slug for model in run.models[1:]]
     for path, slug in [
         (folder.path / CARD, slugs[0] if len(slugs) == 1 else None),
@@ -80,20 +83,54 @@ def _of_run(target: str, out: Path) -> Iterator[_Result]:
     ]:
         if not is_file(path):
             raise UserError(f"there is no {path}. Write the cards first: evalcard card {shlex.quote(str(folder.path))}")
-        yield _look_at(path, folder, slug)
+        page = _of_page(path, run, slug, rendering)
+        # What is wrong with the run is told once, with its own page.
+        yield replace(page, problems=(*unknown, *page.problems)) if path.parent == folder.path else page
 
 
-def _look_at(path: Path, folder: "RunFolder | None" = None, slug: str | None = None) -> _Result:
-    """``slug``: whose card it is, for one of a run."""
+def _rendering(folder: "RunFolder", run: "RunRecord") -> "tuple[Rendering | None, tuple[Problem, ...]]":
+    """What the run gives now, or what keeps it from being known."""
+    from evalcard.card.check.problem import Problem
+    from evalcard.card.check.rendering import rendering_of
+    from evalcard.unfinished import comparison_to_show
+
+    try:
+        return rendering_of(folder.path, run, comparison_to_show(folder, run)), ()
+    except UserError as error:
+        what = "its cards cannot be held against its results"
+        return None, (Problem(None, f"run {run.name}", what, str(error), "error"),)
+
+
+def _of_page(path: Path, run: "RunRecord", slug: str | None, rendering: "Rendering | None") -> _Result:
+    """A page of a run; ``slug``: whose card it is."""
+    from evalcard.card.check.beside import files_beside, read_card
+    from evalcard.card.check.own import check_run, own_lines
+    from evalcard.card.check.problem import in_order
+    from evalcard.card.check.rendering import check_rendering
+
+    found = _look_at(path, slug is not None)
+    of_run = check_run(run, slug) if slug is not None else []
+    if rendering is None:
+        return replace(found, problems=(*of_run, *found.problems))
+    text = read_card(path)
+    told = {one.line for one in found.problems if one.level == "error" and one.line is not None}
+    others = check_rendering(rendering, path, text, files_beside(path, text), told)
+    # What evalcard wrote was held against its rendering, so that nothing in it is left to doubt.
+    own = own_lines(text)
+    notes = tuple(note for note in found.checked.notes if note.line not in own)
+    checked = replace(found.checked, notes=notes)
+    return replace(found, checked=checked, problems=(*of_run, *in_order([*others, *found.problems])))
+
+
+def _look_at(path: Path, is_own: bool = False) -> _Result:
+    """``is_own``: evalcard wrote it, whether its marks are there or not."""
     from evalcard.card.check.beside import files_beside, read_card
     from evalcard.card.check.check import examine_card
-    from evalcard.card.check.own import check_run
     from evalcard.card.section import BEGIN
 
     text = read_card(path)
-    checked = examine_card(text, files=files_beside(path, text), own=slug is not None or BEGIN in text)
-    of_run = check_run(folder.read_run(), slug) if folder is not None and slug is not None else []
-    return _Result(path, checked, (*of_run, *checked.problems))
+    checked = examine_card(text, files=files_beside(path, text), own=is_own or BEGIN in text)
+    return _Result(path, checked, checked.problems)
 
 
 def _report(results: Sequence[_Result], num_rendered: int) -> int:

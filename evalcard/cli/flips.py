@@ -77,7 +77,8 @@ def flip_lines(flip: Flip, is_full: bool, label: str | None = None) -> Iterator[
     """One item; ``is_full`` shows questions and replies whole, ``label`` names the model where there are several."""
     row = flip.row if flip.task == flip.row else f"{flip.row}: {flip.task}"
     whose = f", {label}" if label else ""
-    yield from _wrapped(f"{flip.direction.upper()}  {row}, item {flip.item_id}, repeat {flip.repeat}{whose}")
+    which = f", repeat {flip.repeat}" if flip.repeats > 1 else ""
+    yield from _wrapped(f"{flip.direction.upper()}  {row}, item {flip.item_id}{which}{whose}")
     if flip.question:
         question = flip.question if is_full else shortened(flip.question, _LONG_QUESTION)
         yield "  question"

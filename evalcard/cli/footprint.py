@@ -40,7 +40,11 @@ _MOST_TOKENS = 1_000_000_000
     metavar="N",
     help="Requests at once that the cards have to hold.",
 )
-@click.option("--context", metavar="N,...", help="Tokens of a request, prompt and answer. [default: 2k,8k,32k,128k]")
+@click.option(
+    "--context",
+    metavar="N,...",
+    help="Tokens of a request, prompt and answer. [default: 2k,8k,32k,128k up to the model's maximum, and that]",
+)
 @click.option("--scheme", metavar="S,...", help="Schemes of the weights. [default: bf16,w8a8,w4a16]")
 @click.option("--kv-cache", metavar="D,...", help="Of bf16, fp8 and int8. [default: bf16,fp8]")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON: bytes and counts, nothing rounded.")
@@ -68,7 +72,11 @@ def command(
     source = read_source(model)
     if source.scheme and source.scheme not in asked.schemes:
         asked = told.with_scheme(asked, source.scheme)
-    found = told.report_of(source.name, footprint_of(source.config), asked, stored_as(source.config), source.measured)
+    try:
+        footprint, stored = footprint_of(source.config), stored_as(source.config)
+    except UserError as error:
+        raise UserError(f"{source.origin}: {error}") from None
+    found = told.report_of(source.name, footprint, asked, stored, source.measured)
     if as_json:
         import json
 
@@ -103,7 +111,7 @@ def _asked(
         Room(parse_gpu(gpu), parse_share(share)),
         _each("--scheme", scheme, canonical, told.SCHEMES),
         _each("--kv-cache", kv_cache, kv_dtype, told.KV_DTYPES),
-        _each("--context", context, _tokens, told.CONTEXTS),
+        None if context is None else _each("--context", context, _tokens, ()),
         gpus,
         requests,
     )

@@ -87,12 +87,12 @@ def _print_weights(report: Report, console: Console) -> None:
 
 
 def _print_cache(report: Report, console: Console) -> None:
-    dtypes = report.asked.kv_dtypes
+    dtypes = report.kv_dtypes
     table = plain_table()
     table.add_column("KV cache of a request", justify="right")
     for dtype in dtypes:
         table.add_column(f"{dtype}\n{_UNIT}", justify="right")
-    for context in report.asked.contexts:
+    for context in report.contexts:
         cells = [gib_and_gb(report.cache_bytes(context, dtype)) for dtype in dtypes]
         table.add_row(_tokens(report, context), *cells)
     console.print()
@@ -101,7 +101,7 @@ def _print_cache(report: Report, console: Console) -> None:
 
 
 def _cache_lines(report: Report) -> Iterator[str]:
-    cache, dtypes = report.footprint.cache, report.asked.kv_dtypes
+    cache, dtypes = report.footprint.cache, report.kv_dtypes
     yield "A token takes " + ", ".join(f"{cache.token_bytes(one):,} bytes in {one}" for one in dtypes) + "."
     for count, window in cache.windows:
         yield f"{count} of {report.footprint.num_layers} layers hold at most {window:,} tokens each."
@@ -118,11 +118,10 @@ def _tokens(report: Report, context: int) -> str:
 
 
 def _print_fits(report: Report, console: Console) -> None:
-    asked = report.asked
     table = plain_table()
     table.add_column("GPUs: requests")
     table.add_column("KV")
-    for context in asked.contexts:
+    for context in report.contexts:
         mark = _BEYOND if report.is_beyond(context) else ""
         table.add_column(f"{context:,}{mark}", justify="right")
     by_row: dict[tuple[str, str], list[FitRow]] = {}
@@ -165,7 +164,7 @@ def _count(number: int, what: str) -> str:
 
 def _notes(report: Report) -> Iterator[str]:
     found = report.footprint
-    if any(map(report.is_beyond, report.asked.contexts)):
+    if any(map(report.is_beyond, report.contexts)):
         yield f"{_BEYOND} more tokens than the config's max_position_embeddings, {found.max_positions:,}."
     if found.num_uncounted_layers:
         yield (

@@ -1,5 +1,6 @@
 """``evalcard publish``: put a card into its repository on the Hub."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from evalcard.card.hub.push import Look, Target
+    from evalcard.card.hub.local import LocalCard
+    from evalcard.card.hub.push import Look, Target, Wish
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -38,11 +40,10 @@ def command(run: str, repo: str, slug: str | None, out: Path, yes: bool, **wish:
     Exit code 0: published, or nothing to do. 2: the card, the question or what is on the Hub forbids it. 5: the Hub did
     not take it. Nothing is lost by either, and the same command can be given again.
     """
-    from evalcard.card.hub.client import Hub
     from evalcard.card.hub.local import check_repo_id, read_card
-    from evalcard.card.hub.push import Wish, look, push
-    from evalcard.card.hub.words import commit_description, commit_title
+    from evalcard.card.hub.push import Wish
     from evalcard.cli.latest import warn_of_newer
+    from evalcard.results.lock import publish_lock
     from evalcard.results.runs import find_run
 
     check_repo_id(repo)
@@ -50,15 +51,25 @@ def command(run: str, repo: str, slug: str | None, out: Path, yes: bool, **wish:
     warn_of_newer(out, (run,), "published")
     card = read_card(folder, folder.read_run(), slug)
     asked = Wish(**wish)
+    with contextlib.nullcontext() if asked.dry_run else publish_lock(folder.path):
+        _publish(card, repo, asked, yes)
+    return 0
+
+
+def _publish(card: "LocalCard", repo: str, asked: "Wish", yes: bool) -> None:
+    from evalcard.card.hub.client import Hub
+    from evalcard.card.hub.push import look, push
+    from evalcard.card.hub.words import commit_description, commit_title
+
     hub = Hub(repo)
     title = commit_title()
     seen = look(hub, card, asked, title)
     _show(seen, repo, card.slug)
     if not seen.plan.changes or asked.dry_run:
-        return 0
+        return
     if not (yes or _agreed()):
         click.echo("Nothing was pushed.")
-        return 0
+        return
     paths = [change.path for change in seen.plan.changes]
     done = push(hub, seen, asked, title, commit_description(card, paths))
     for said in done.warnings:
@@ -66,7 +77,6 @@ def command(run: str, repo: str, slug: str | None, out: Path, yes: bool, **wish:
     opened = f"Opened pull request: {done.request_url}" if done.request_url else None
     updated = f"Updated pull request: {seen.target.request.url}" if seen.target.request else None
     _say(opened or updated or f"Published: {hub.endpoint}/{repo}", f"Commit: {done.url}")
-    return 0
 
 
 def _agreed() -> bool:

@@ -1,8 +1,9 @@
 """What a person reads at the end: tables that fit 80 columns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -15,16 +16,17 @@ from evalcard.card.tables import interval_of, ordered_rows, row_title, tasks_of
 from evalcard.cli.layout import plain_table, print_table, print_wrapped, wrap_name
 from evalcard.compare.averages import AVERAGE
 from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, ScoreRecord
-from evalcard.results.records import Outcome, RunRecord
+from evalcard.results.records import ModelRecord, Outcome, RunRecord
 
 if TYPE_CHECKING:
     from evalcard.plan import Plan
     from evalcard.run import Outcome as RunOutcome
 
 DASH = "–"
-_FIGURES = 56
-"""Columns that the figures take with the gaps; the rest is for names, which wrap at their parts."""
+_GAP, _EDGE = 2, 1
+"""Blanks between two columns, and the one that rich keeps behind the last."""
 _LEAST_NAME, _MOST_TASK = 11, 13
+"""Columns of a name, which wraps at its parts where the figures leave less room than it takes."""
 _ENDINGS: tuple[Outcome, ...] = ("no_answer", "truncated", "error")
 """How answers end that are neither right nor wrong; counted under the score."""
 _STYLES = {"note": "dim", "warning": "yellow", "blocker": "bold red"}
@@ -55,27 +57,50 @@ def print_comparison(run: RunRecord, comparison: Comparison, console: Console | 
 
 def _comparison_table(run: RunRecord, comparison: Comparison, width: int) -> Table:
     table = plain_table()
-    table.add_column("Task", overflow="fold")
-    table.add_column("Items", justify="right", no_wrap=True)
-    table.add_column("Model", overflow="fold")
-    table.add_column("Score", justify="right", no_wrap=True)
     interval = escape(f"[{100 * comparison.confidence:g} % interval]")
-    table.add_column(f"Recovery %\n{interval}", justify="right", no_wrap=True)
-    table.add_column("Lost", justify="right")
-    table.add_column("Gained", justify="right")
-    labels = model_labels(run.models)
-    longest = max((len(label) for label in ("baseline", *labels.values())), default=0)
-    model_width = min(longest, max(width - _FIGURES - _MOST_TASK, _LEAST_NAME))
-    task_width = max(width - _FIGURES - model_width, _LEAST_NAME)
-    for row in ordered_rows(comparison):
-        items = "" if row.metric == AVERAGE else _items(run, row)
-        title = escape(wrap_name(row_title(comparison, row), task_width))
-        table.add_row(title, items, "baseline", _score(row.baseline), "", "", "")
-        for one in row.compressed:
-            label = escape(wrap_name(labels.get(one.model, one.model), model_width))
-            table.add_row("", _used(one), label, *_cells(one))
+    heads = ("Task", "Items", "Model", "Score", f"Recovery %\n{interval}", "Lost", "Gained")
+    for head in heads:
+        if head in ("Task", "Model"):
+            table.add_column(head, overflow="fold")
+        else:
+            table.add_column(head, justify="right", no_wrap=True)
+    labels = {model.slug: label for model, label in _compressed_labels(run)}
+    sections = [_section(run, comparison, row, labels) for row in ordered_rows(comparison)]
+    task_width, model_width = _name_widths([heads, *(cells for lines in sections for cells in lines)], width)
+    for lines in sections:
+        for task, items, model, *figures in lines:
+            title, label = escape(wrap_name(task, task_width)), escape(wrap_name(model, model_width))
+            table.add_row(title, items, label, *figures)
         table.add_section()
     return table
+
+
+def _compressed_labels(run: RunRecord) -> list[tuple[ModelRecord, str]]:
+    """The baseline's own name stands in no line of the table."""
+    labels = model_labels(run.models)
+    return [(model, labels[model.slug]) for model in run.models if model.role != "baseline"]
+
+
+def _section(
+    run: RunRecord, comparison: Comparison, row: ComparedRow, labels: Mapping[str, str]
+) -> list[tuple[str, ...]]:
+    """The lines of one row of the comparison: the baseline's, then those of the compressed models."""
+    items = "" if row.metric == AVERAGE else _items(run, row)
+    first = (row_title(comparison, row), items, "baseline", _score(row.baseline), "", "", "")
+    return [first, *(("", _used(one), labels.get(one.model, one.model), *_cells(one)) for one in row.compressed)]
+
+
+def _name_widths(lines: Sequence[Sequence[str]], width: int) -> tuple[int, int]:
+    """Of the tasks and of the models: what the figures leave of ``width``. A model's name is broken before a task's,
+    but keeps what the longest task does not need."""
+    task, _, model, *_ = longest = [max(map(_longest_line, column)) for column in zip(*lines, strict=True)]
+    room = width - (sum(longest) - task - model) - _GAP * (len(longest) - 1) - _EDGE
+    model_width = min(model, max(room - min(task, _MOST_TASK), _LEAST_NAME))
+    return max(room - model_width, _LEAST_NAME), model_width
+
+
+def _longest_line(text: str) -> int:
+    return max(map(cell_len, text.split("\n")))
 
 
 def _items(run: RunRecord, row: ComparedRow) -> str:

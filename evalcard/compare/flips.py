@@ -36,6 +36,8 @@ class Flip:
     gold: str
     baseline: Reply
     compressed: Reply
+    repeats: int = 1
+    """Answers that the task asks of each item."""
 
     def summary(self) -> dict[str, Any]:
         """For a program."""
@@ -87,6 +89,7 @@ def _of_task(row: RowRecord, task: TaskRecord, baseline: StoredModel, compressed
                     gold=before.verdict.target,
                     baseline=before,
                     compressed=after,
+                    repeats=task.repeats,
                 )
             )
     return found

@@ -89,7 +89,7 @@ def _cache(config: Settings, family: Family, values: int, vectors: int) -> Cache
     shared = config.optional("num_kv_shared_layers") or 0
     if shared >= config.layers:
         raise UserError(
-            f"config.json says num_kv_shared_layers = {shared}, which must be less than its {config.layers} layers."
+            f"the config says num_kv_shared_layers = {shared}, which must be less than its {config.layers} layers."
         )
     counts = Counter(windows_of(config, family.window_rule)[: config.layers - shared])
     return Cache(tuple(Layers(count, values, vectors, window) for window, count in counts.items()))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from evalcard.errors import UserError
 from evalcard.footprint.families import Bias, Experts, Family
 from evalcard.footprint.parts import Kind, Part, linear
 from evalcard.footprint.settings import Settings
@@ -68,7 +69,7 @@ def _mlp(config: Settings, family: Family, at: int) -> Iterator[Part]:
     experts = family.experts
     if experts is None:
         yield from _gated("mlp", config, config.count("intermediate_size"), _has(config, family.mlp_bias))
-    elif config.count(*NUM_EXPERTS, least=0) and experts.is_sparse(config, at):
+    elif config.count(*NUM_EXPERTS, least=0 if experts.may_be_none else 1) and experts.is_sparse(config, at):
         yield from _sparse(config, experts)
     else:
         yield from _gated("mlp", config, config.count(experts.dense_width))
@@ -85,7 +86,12 @@ def _gated(
 
 def _sparse(config: Settings, experts: Experts) -> Iterator[Part]:
     num = config.count(*NUM_EXPERTS)
-    used = min(config.count("num_experts_per_tok"), num)
+    used = config.count("num_experts_per_tok")
+    if used > num:
+        raise UserError(
+            f"the config says num_experts_per_tok = {used}, which must be at most its number of experts, {num}. "
+            "Correct the file."
+        )
     yield Part("router", num, config.hidden)
     if experts.has_biases or experts.has_correction:
         yield Part("router", num)

@@ -30,6 +30,8 @@ class Experts:
     """One output that scales the shared expert."""
     has_biases: bool = False
     """Of the experts and of the router."""
+    may_be_none: bool = False
+    """Whether a config may say 0 of them, which makes all layers dense."""
     has_correction: bool = False
     """A vector of the router, one number an expert, that balances them."""
 
@@ -110,6 +112,7 @@ FAMILIES: dict[str, Family] = {
             is_sparse=_every_step,
             shared_width=lambda config: config.count("shared_expert_intermediate_size", least=0),
             has_shared_gate=True,
+            may_be_none=True,
         ),
         window_rule=windows.alternating_before,
     ),
@@ -117,7 +120,8 @@ FAMILIES: dict[str, Family] = {
         {**_QWEN_MOE, "num_attention_heads": 32, "num_key_value_heads": 4, "intermediate_size": 6144,
          "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8,
          "max_position_embeddings": 32768},
-        qk_norm="head", **_ATTENTION, experts=Experts(is_sparse=_every_step), window_rule=windows.if_used,
+        qk_norm="head", **_ATTENTION, experts=Experts(is_sparse=_every_step, may_be_none=True),
+        window_rule=windows.if_used,
     ),
     "gemma2": Family(
         {**_GEMMA, "vocab_size": 256000, "max_position_embeddings": 8192},

@@ -78,14 +78,19 @@ class Footprint:
 def footprint_of(config: Mapping[str, Any]) -> Footprint:
     """The footprint of the model whose parsed config.json this is.
 
-    Raises UserError for a family that is not known, and for a config that lacks or contradicts what its sizes need.
+    Raises UserError for a family that is not known, and for a config that lacks or contradicts what its sizes need; it
+    calls the config "the config", so who knows where that is from says so before.
     """
     outer = str(config.get("model_type") or "")
     model_type = _TEXT_OF.get(outer, outer)
     if model_type not in FAMILIES:
         known = ", ".join(sorted({*FAMILIES, *_TEXT_OF}))
-        said = f"model_type {outer!r}" if outer else "no model_type"
-        raise UserError(f"config.json says {said}, whose tensors are not counted here. Known are {known}.")
+        if not outer:
+            raise UserError(
+                f"the config names no model_type, so that its tensors are not counted here. Known are {known}. "
+                "Give the config.json that lies beside a model's weights."
+            )
+        raise UserError(f"the config says model_type {outer!r}, which is not counted here. Known are {known}.")
     text = _text_config(config, outer)
     family, found = FAMILIES[model_type], Settings(model_type, text, FAMILIES[model_type].defaults)
     _check(found, has_heads=not family.is_mla)
@@ -116,7 +121,7 @@ def _text_config(config: Mapping[str, Any], outer: str) -> Mapping[str, Any]:
         return config
     inner = config.get("text_config")
     if not isinstance(inner, Mapping):
-        raise UserError(f"config.json of this {outer} model has no text_config, so its tensors cannot be counted.")
+        raise UserError(f"the config of this {outer} model has no text_config, so its tensors cannot be counted.")
     outside = {"tie_word_embeddings": config["tie_word_embeddings"]} if "tie_word_embeddings" in config else {}
     return {**inner, **outside}
 
@@ -124,14 +129,14 @@ def _text_config(config: Mapping[str, Any], outer: str) -> Mapping[str, Any]:
 def _check(found: Settings, has_heads: bool) -> None:
     """Catch what would give absurd sizes. has_heads: whether keys and values are made for heads of one size."""
     if found.layers > 10_000:
-        raise UserError(f"config.json says num_hidden_layers = {found.layers}; no model has as many. Correct the file.")
+        raise UserError(f"the config says num_hidden_layers = {found.layers}; no model has as many. Correct the file.")
     if has_heads and not found.head_size:
         raise UserError(
-            f"config.json says num_attention_heads = {found.heads}, more than hidden_size = {found.hidden}. Correct it."
+            f"the config says num_attention_heads = {found.heads}, more than hidden_size = {found.hidden}. Correct it."
         )
     if has_heads and found.heads % found.kv_heads:
         raise UserError(
-            f"config.json says num_key_value_heads = {found.kv_heads}, which must divide num_attention_heads = "
+            f"the config says num_key_value_heads = {found.kv_heads}, which must divide num_attention_heads = "
             f"{found.heads}. Correct the file."
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from evalcard.footprint.cache import kv_dtype
 from evalcard.footprint.footprint import Footprint
 from evalcard.footprint.gpus import Fit, Room, fit
 from evalcard.footprint.headers import Measured
@@ -12,6 +13,7 @@ from evalcard.footprint.weights import PLAIN, PLAIN_BYTES, scheme_of
 
 AS_STORED = "as stored"
 CONTEXTS = (2048, 8192, 32768, 131072)
+"""Usual lengths, of which a model's maximum leaves those that it allows."""
 KV_DTYPES = ("bf16", "fp8")
 SCHEMES = (PLAIN, "w8a8", "w4a16")
 _DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
@@ -24,12 +26,19 @@ class Asked:
     room: Room
     schemes: Sequence[str] = SCHEMES
     kv_dtypes: Sequence[str] = KV_DTYPES
-    contexts: Sequence[int] = CONTEXTS
-    """Tokens of a request, prompt and answer together."""
+    contexts: Sequence[int] | None = None
+    """Tokens of a request, prompt and answer together; None is the usual lengths of the model."""
     gpus: int | None = None
     """None is the fewest that do."""
     requests: int = 1
     """At once, at least."""
+
+
+def usual_contexts(max_positions: int | None) -> tuple[int, ...]:
+    """The usual lengths up to the longest request that a model allows, and that one itself."""
+    if max_positions is None:
+        return CONTEXTS
+    return (*(tokens for tokens in CONTEXTS if tokens < max_positions), max_positions)
 
 
 def with_scheme(asked: Asked, scheme: str) -> Asked:
@@ -47,6 +56,8 @@ class WeightsRow:
     """Read from files rather than counted."""
     bits_per_parameter: float
     """Over all parameters, those in full precision too."""
+    kv_dtype: str | None = None
+    """Where the scheme, or the checkpoint as it is stored, says what the KV cache is stored as: that and no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,7 @@ class Report:
     name: str
     footprint: Footprint
     asked: Asked
+    contexts: tuple[int, ...]
     weights: tuple[WeightsRow, ...]
     fits: tuple[FitRow, ...]
     stored: Stored | None
@@ -78,6 +90,12 @@ class Report:
         """Bytes that the files hold more (or less) than the config lets expect; None where either is not known."""
         is_known = self.measured is not None and self.counted_bytes is not None
         return self.measured.num_bytes - self.counted_bytes if is_known else None  # type: ignore[union-attr, operator]
+
+    @property
+    def kv_dtypes(self) -> tuple[str, ...]:
+        """Those asked for, and those that schemes say."""
+        said = (row.kv_dtype for row in self.weights if row.kv_dtype)
+        return tuple(dict.fromkeys((*self.asked.kv_dtypes, *said)))
 
     def is_beyond(self, context: int) -> bool:
         """Whether the model's config allows no request so long."""
@@ -94,13 +112,14 @@ def report_of(
     """Sizes of all schemes; measured bytes stand for counted ones where the files hold that form."""
     counted = _counted(footprint, stored)
     weights = _weights(footprint, asked, stored, found, counted)
+    contexts = usual_contexts(footprint.max_positions) if asked.contexts is None else tuple(asked.contexts)
     fits = tuple(
         FitRow(row.scheme, dtype, context, _fit(row, footprint.cache.num_bytes(context, dtype), asked))
         for row in weights
-        for dtype in asked.kv_dtypes
-        for context in asked.contexts
+        for dtype in ([row.kv_dtype] if row.kv_dtype else asked.kv_dtypes)
+        for context in contexts
     )
-    return Report(name, footprint, asked, weights, fits, stored, found, counted)
+    return Report(name, footprint, asked, contexts, weights, fits, stored, found, counted)
 
 
 def _fit(row: WeightsRow, request: int, asked: Asked) -> Fit:
@@ -122,24 +141,26 @@ def _weights(
     is_plain = stored is None and _DTYPE_BYTES.get(footprint.dtype or "bfloat16") == PLAIN_BYTES
     rows = []
     if not is_plain and own is not None:
-        rows.append(_row(footprint, AS_STORED, own, found is not None))
+        kv = kv_dtype(stored.kv_dtype) if stored and stored.kv_dtype else None
+        rows.append(_row(footprint, AS_STORED, own, found is not None, kv))
     for name in asked.schemes:
         scheme = scheme_of(name)
         if scheme is None and is_plain and found is not None:
             rows.append(_row(footprint, PLAIN, found.num_bytes, True))
         else:
-            rows.append(_row(footprint, scheme.name if scheme else PLAIN, footprint.weight_bytes(scheme), False))
+            kv = kv_dtype(scheme.kv_cache) if scheme and scheme.kv_cache else None
+            rows.append(_row(footprint, scheme.name if scheme else PLAIN, footprint.weight_bytes(scheme), False, kv))
     return tuple(rows)
 
 
-def _row(footprint: Footprint, scheme: str, num_bytes: int, is_measured: bool) -> WeightsRow:
-    return WeightsRow(scheme, num_bytes, is_measured, 8 * num_bytes / footprint.num_parameters)
+def _row(footprint: Footprint, scheme: str, num_bytes: int, is_measured: bool, kv: str | None = None) -> WeightsRow:
+    return WeightsRow(scheme, num_bytes, is_measured, 8 * num_bytes / footprint.num_parameters, kv)
 
 
 def as_json(report: Report) -> dict[str, Any]:
     """For programs: bytes and counts, nothing rounded."""
     found, asked = report.footprint, report.asked
-    dtypes = list(asked.kv_dtypes)
+    dtypes = list(report.kv_dtypes)
     return {
         "model": report.name,
         "model_type": found.model_type,
@@ -156,7 +177,7 @@ def as_json(report: Report) -> dict[str, Any]:
             "requests": [
                 {"tokens": context, "kv_dtype": dtype, "num_bytes": report.cache_bytes(context, dtype),
                  "is_beyond_positions": report.is_beyond(context)}
-                for context in asked.contexts
+                for context in report.contexts
                 for dtype in dtypes
             ],
         },

@@ -37,12 +37,16 @@ class Settings:
                 f"the config of this {self.model_type} model has no {' or '.join(names)}, so its tensors cannot be "
                 "counted. Give the config.json that lies beside the weights."
             )
-        return self._checked(names[0], value, least)
+        return self._checked(self._said(names), value, least)
 
     def optional(self, *names: str, least: int = 0) -> int | None:
         """A whole number, or None where the config has none of the names or null."""
         value = self.get(*names)
-        return None if value is None else self._checked(names[0], value, least)
+        return None if value is None else self._checked(self._said(names), value, least)
+
+    def _said(self, names: Sequence[str]) -> str:
+        """The one whose value ``get`` returns."""
+        return next(name for source in (self._values, self._defaults) for name in names if name in source)
 
     def flag(self, name: str) -> bool:
         value = self.get(name)
@@ -64,7 +68,7 @@ class Settings:
         return int(value)
 
     def _wrong(self, name: str, value: Any, wanted: str) -> UserError:
-        return UserError(f"config.json says {name} = {value!r:.80}; it must be {wanted}. Correct the file.")
+        return UserError(f"the config says {name} = {value!r:.80}; it must be {wanted}. Correct the file.")
 
     # What most rules ask for.
 

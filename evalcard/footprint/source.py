@@ -1,6 +1,7 @@
 """Where a model's config comes from: a folder, a file, or the Hub, of which config.json alone is fetched."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from evalcard.footprint.headers import Measured, measured
 from evalcard.modelspec import HUB_ID, ModelSpec, parse_model
 
 CONFIG = "config.json"
+_ENDINGS = (".json", ".safetensors", ".gguf", ".bin", ".pt", ".pth")
+"""Of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,8 @@ class Source:
 
     name: str
     """The Hub id, or the last part of the path; never a path."""
+    origin: str
+    """The config as a message to the user names it: the file as given, or the Hub id."""
     config: dict[str, Any]
     scheme: str | None
     """As given after MODEL."""
@@ -31,12 +36,21 @@ def read_source(text: str) -> Source:
     if path.is_dir():
         if not (path / CONFIG).is_file():
             raise UserError(f"{text} is a folder without {CONFIG}. Give a model's folder, its {CONFIG} or a Hub id.")
-        return Source(model.name, _read(path / CONFIG, text), model.scheme, measured(path))
+        origin = os.path.join(model.source, CONFIG)
+        return Source(model.name, origin, _read(path / CONFIG, origin), model.scheme, measured(path))
     if path.is_file():
-        return Source(_named_after(path), _read(path, text), model.scheme, None)
-    if not HUB_ID.fullmatch(model.source) or model.source.startswith("."):
-        raise UserError(f"there is no {text}. Give a model's folder, its {CONFIG}, or a Hub id such as org/name.")
-    return Source(model.source, _read(_fetched(model), text), model.scheme, None)
+        return Source(_named_after(path), model.source, _read(path, model.source), model.scheme, None)
+    if not HUB_ID.fullmatch(model.source) or _is_path(model.source):
+        raise UserError(
+            f"there is no such file or folder: {model.source}. Give a model's folder, its {CONFIG}, or a Hub id such "
+            "as org/name."
+        )
+    return Source(model.source, model.source, _read(_fetched(model), model.source), model.scheme, None)
+
+
+def _is_path(name: str) -> bool:
+    """Whether it can be no Hub id although it has the form of one: those do not end like files."""
+    return name.startswith(".") or name.endswith("/") or Path(name).suffix.lower() in _ENDINGS
 
 
 def _named_after(path: Path) -> str:
@@ -44,15 +58,15 @@ def _named_after(path: Path) -> str:
     return path.stem if path.name != CONFIG else path.resolve().parent.name or path.stem
 
 
-def _read(path: Path, text: str) -> dict[str, Any]:
+def _read(path: Path, origin: str) -> dict[str, Any]:
     if path.suffix.lower() == ".gguf":
-        raise UserError(f"{text} is a GGUF file; give the original model's {CONFIG}, its folder or its Hub id.")
+        raise UserError(f"{origin} is a GGUF file; give the original model's {CONFIG}, its folder or its Hub id.")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{text}: its {CONFIG} is no JSON ({type(error).__name__}). Give another file.") from None
+        raise UserError(f"{origin} is no JSON ({type(error).__name__}). Give a model's {CONFIG}.") from None
     if not isinstance(found, dict):
-        raise UserError(f"{text}: its {CONFIG} holds no JSON object. Give a model's {CONFIG}.")
+        raise UserError(f"{origin} holds no JSON object. Give a model's {CONFIG}.")
     return found
 
 
@@ -71,16 +85,19 @@ def _fetched(model: ModelSpec) -> Path:
         return Path(hf_hub_download(model.source, CONFIG, revision=model.revision, local_files_only=is_local))
     except GatedRepoError:
         raise _refused(
-            at, f"gated: accept its terms at {_page(model.source)} and set HF_TOKEN (a read token)"
+            f"{at} is gated. Accept its terms at {_page(model.source)} and set HF_TOKEN (a read token)"
         ) from None
     except RepositoryNotFoundError:
-        raise _refused(at, "the Hub knows no such model, or it is private. Check the name, and set HF_TOKEN") from None
+        raise _refused(
+            f"{at}: the Hub knows no such model, or it is private. Check the name, and set HF_TOKEN"
+        ) from None
     except (EntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
+        missing = f"{at}: its {CONFIG} is not in the Hub's cache on this machine."
         if forbidden:
-            raise _refused(at, f"it is not in the cache, and the Hub was not asked ({forbidden} is set)") from None
+            raise _refused(f"{missing} The Hub was not asked ({forbidden} is set). Unset that") from None
         if away:
-            raise _refused(at, f"it is not in the cache, and the Hub cannot be reached ({away})") from None
-        raise _refused(at, f"the Hub said: {first_line(error).rstrip('.')}") from None
+            raise _refused(f"{missing} The Hub cannot be reached ({away}). Try again when it can") from None
+        raise _refused(f"{at}: the Hub gave no {CONFIG}: {first_line(error).rstrip('.')}. Check the name") from None
 
 
 def _page(hub_id: str) -> str:
@@ -89,5 +106,5 @@ def _page(hub_id: str) -> str:
     return f"{constants.ENDPOINT}/{hub_id}"
 
 
-def _refused(at: str, why: str) -> UserError:
-    return UserError(f"{at}: no {CONFIG}: {why}; or give a local folder or {CONFIG}.")
+def _refused(said: str) -> UserError:
+    return UserError(f"{said}, or give a model's folder or a {CONFIG}.")

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evalcard.errors import UserError
 from evalcard.footprint.parts import KINDS, Kind
 from evalcard_engine.quant.scheme import SCHEMES, Scheme
 
@@ -24,12 +25,14 @@ class Stored:
 
 
 def stored_as(config: Mapping[str, Any]) -> Stored | None:
-    """None where the config says nothing of compression."""
+    """None where the config says nothing of compression. Raises UserError where what it says is no object."""
     text = config.get("text_config")
     inner = text if isinstance(text, Mapping) else {}
     found = config.get("quantization_config") or inner.get("quantization_config")
-    if not isinstance(found, Mapping):
+    if not found:
         return None
+    if not isinstance(found, Mapping):
+        raise UserError(f"the config says quantization_config = {found!r:.80}; it must be an object. Correct the file.")
     method = str(found.get("quant_method") or "compressed-tensors")
     scheme, kinds = _scheme(method, found), _kinds(method, found)
     is_fp8 = _get(found.get("kv_cache_scheme"), "type") == "float"

@@ -27,13 +27,13 @@ def windows_of(config: Settings, rule: Rule) -> Windows:
         unknown = sorted({str(kind) for kind in kinds if not isinstance(kind, str) or kind not in _SIZES})
         if unknown:
             raise UserError(
-                f"config.json has layers of type {', '.join(unknown)}, whose cache is not counted here; known are "
+                f"the config has layers of type {', '.join(unknown)}, whose cache is not counted here; known are "
                 f"{', '.join(_SIZES)}."
             )
         found = [_size(config, _SIZES[kind]) for kind in kinds]
     if len(found) != config.layers:
         raise UserError(
-            f"config.json says num_hidden_layers = {config.layers}, but lists {len(found)} layers. Correct one of them."
+            f"the config says num_hidden_layers = {config.layers}, but lists {len(found)} layers. Correct one of them."
         )
     return found
 

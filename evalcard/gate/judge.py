@@ -20,6 +20,7 @@ from evalcard.gate.verdict import EXIT_CODES, OUTCOMES_WORST_FIRST, GateVerdict,
 from evalcard.gate.wording import more_in_practice, reason_of
 from evalcard.results.agreement import read_agreeing
 from evalcard.results.compared import Comparison, Finding
+from evalcard.results.incomplete import is_incomplete
 from evalcard.results.records import RunRecord
 
 if TYPE_CHECKING:
@@ -85,10 +86,7 @@ def read_judgeable(folder: "RunFolder") -> tuple[RunRecord, Comparison]:
     """
     run = folder.read_run()
     if run.finished is None:
-        raise ComparisonRefused(
-            f"the run {run.name} is incomplete, so there is nothing to judge. Give its `evalcard run` command again: "
-            "what was finished is stored."
-        )
+        raise ComparisonRefused(is_incomplete(run, ", so there is nothing to judge"))
     return run, read_agreeing(folder, run)
 
 

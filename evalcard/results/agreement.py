@@ -8,6 +8,8 @@ from typing import Any
 
 from evalcard.errors import ComparisonRefused, UserError
 from evalcard.results.compared import ComparedRow, Comparison, CompressedScore, FidelityRecord, PairedRecord
+from evalcard.results.files import is_file
+from evalcard.results.incomplete import is_incomplete
 from evalcard.results.madefrom import check_files
 from evalcard.results.records import RunRecord
 from evalcard.results.store import COMPARISON_FILE, RunFolder
@@ -36,8 +38,10 @@ def read_agreeing(folder: RunFolder, run: RunRecord) -> Comparison:
     """The comparison of a run's folder, checked, also against the answers and verdicts that it was made from.
 
     Raises what ``read_comparison`` and ``check_comparison`` raise, and UserError for a file that is gone or another one
-    now. Files of a run without an end may have grown since.
+    now. Files of a run without an end may have grown since, and it may not have a comparison yet, a UserError too.
     """
+    if run.finished is None and not is_file(folder.path / COMPARISON_FILE):
+        raise UserError(is_incomplete(run, ", so that there is no comparison yet"))
     comparison = folder.read_comparison()
     check_comparison(comparison, run, str(folder.path / COMPARISON_FILE))
     if run.finished is not None:

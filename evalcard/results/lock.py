@@ -14,6 +14,7 @@ from evalcard.errors import UserError
 
 LOCK_FILE = ".lock"
 CARDS_LOCK_FILE = ".lock.cards"
+PUBLISH_LOCK_FILE = ".lock.publish"
 OWNER_FILE = ".lock.owner"
 """A file of its own: taking the lock may empty the lock file, also for a process that does not get it."""
 
@@ -50,14 +51,32 @@ def cards_lock(folder: Path, seconds: float = 60.0) -> Iterator[None]:
     locked: if the folder cannot be written at all, the first file tells. Raises UserError where another process has it
     for longer than ``seconds``.
     """
-    lock = FileLock(folder / CARDS_LOCK_FILE, timeout=seconds, is_singleton=True)
+    said = f"the cards of {folder} are being written by another process. Give the command again when it is done."
+    with _beside(folder / CARDS_LOCK_FILE, seconds, said):
+        yield
+
+
+@contextlib.contextmanager
+def publish_lock(folder: Path, seconds: float = 60.0) -> Iterator[None]:
+    """From looking at the Hub to the commit: another ``evalcard publish`` of this run's folder looks afterwards, and so
+    finds what this one opened. Locks and raises as ``cards_lock`` does."""
+    said = (
+        f"{folder} is being published by another process, which may be waiting for an answer at its terminal. Give the "
+        "command again when it is done."
+    )
+    with _beside(folder / PUBLISH_LOCK_FILE, seconds, said):
+        yield
+
+
+@contextlib.contextmanager
+def _beside(path: Path, seconds: float, said: str) -> Iterator[None]:
+    """Hold a lock file that stays; UserError ``said`` where another process does so for longer than ``seconds``."""
+    lock = FileLock(path, timeout=seconds, is_singleton=True)
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(lock)
         except Timeout:
-            raise UserError(
-                f"the cards of {folder} are being written by another process. Give the command again when it is done."
-            ) from None
+            raise UserError(said) from None
         except (OSError, NotImplementedError):
             pass
         yield

@@ -11,7 +11,7 @@ from evalcard.results.compared import Comparison
 from evalcard.results.consistency import check_run
 from evalcard.results.files import decode_record, encode, encode_record, read_record, safe_name, unreadable, write_whole
 from evalcard.results.journal import Journal
-from evalcard.results.lock import CARDS_LOCK_FILE, LOCK_FILE, OWNER_FILE, RunLock
+from evalcard.results.lock import CARDS_LOCK_FILE, LOCK_FILE, OWNER_FILE, PUBLISH_LOCK_FILE, RunLock
 from evalcard.results.records import SCHEMA, ItemId, RunRecord, Sample, Verdict
 
 RUN_FILE = "run.json"
@@ -22,7 +22,7 @@ QUESTIONS_FILE = "questions.json"
 Questions = Mapping[str, Mapping[ItemId, str]]
 OWNED = (
     RUN_FILE, COMPARISON_FILE, QUESTIONS_FILE, SAMPLES, VERDICTS, "README.md", "card.json", "report.html", "models",
-    LOCK_FILE, OWNER_FILE, CARDS_LOCK_FILE,
+    LOCK_FILE, OWNER_FILE, CARDS_LOCK_FILE, PUBLISH_LOCK_FILE,
 )  # fmt: skip
 """What evalcard itself reads and writes in a run's folder, cards as well; anything else there is the user's."""
 

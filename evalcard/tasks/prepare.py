@@ -10,7 +10,7 @@ from evalcard.errors import UserError
 from evalcard.modelspec import ModelSpec
 from evalcard.progress import Progress, Silent
 from evalcard.results.records import RowRecord, TaskRecord
-from evalcard.samples import prompt_tokens
+from evalcard.samples import fed_tokens
 from evalcard.spec import RunSpec
 from evalcard.tasks.build import build
 from evalcard.tasks.check import check_documents, check_grading
@@ -68,8 +68,8 @@ class Prepared:
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of all prompts (for scored items: contexts and continuations), each counted in full."""
-        return sum(prompt_tokens(item) for items in self.items.values() for item in items)
+        """Tokens that each model is fed before its first new one, shared beginnings counted each time."""
+        return sum(fed_tokens(item) for items in self.items.values() for item in items)
 
 
 def prepare_tasks(

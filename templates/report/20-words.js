@@ -2,6 +2,8 @@
 const OUTCOMES = { c: "correct", w: "wrong", n: "no answer", t: "truncated", e: "error" };
 const FINISHES = { s: "ended by itself", x: "ended by a stop string", l: "cut off by the limit", e: "failed", u: "not told" };
 const CHANGES = { l: "lost", g: "gained" };
+const unchecked = (checked) => (checked ? "" : " (built again; not held against the token ids)");
+const sameUntil = (at, line) => `The answers are the same for ${at} ${at === 1 ? "character" : "characters"}; the first difference is in line ${line} and is marked.`;
 const WORDS = {
   ends: "⟨ends here⟩",
   blank: "blank",
@@ -12,10 +14,11 @@ const WORDS = {
   equal: "Both answers are the same, character by character.",
   equalPicks: "Both models pick the same choice.",
   otherPicks: "The models pick different choices.",
-  differ: (at, line) => `The answers are the same for ${at} ${at === 1 ? "character" : "characters"}; the first difference is in line ${line} and is marked.`,
+  differ: (at, line) => (at ? sameUntil(at, line) : "The answers differ from their first character on, which is marked."),
   oneOnly: "Only one of the two models has an answer here.",
   question: "Question",
-  prompt: (checked) => `Prompt as asked${checked ? "" : " (built again; not held against the token ids)"}`,
+  prompt: (checked) => `Prompt as asked${unchecked(checked)}`,
+  questionAlone: (checked) => `Question, which is the whole prompt${unchecked(checked)}`,
   noQuestion: { stored: "The stored results hold no question for this item.", missing: "The question could not be read; the reasons are below the list." },
   noPrompt: { stored: "Another harness answered; its prompt is not stored.", missing: "The prompt could not be built again; the reasons are below the list." },
   gold: "Gold",
@@ -34,6 +37,12 @@ const WORDS = {
   item: (task, id) => `${task}/${id}`,
   untold: (all) => (all ? " (not told)" : " (told of one model only)"),
   widened: "The filters hid this item; all items are shown now.",
+  unknown: {
+    item: (name) => `This report has no item ${name}; choose one from the list.`,
+    task: (name) => `This report has no task ${name}.`,
+    model: (name) => `This report has no model ${name}.`,
+    show: (name) => `This report has no choice of items called ${name}.`,
+  },
   none: "No item matches.",
   noneHelp: "Show all of them, or search for something else.",
   count: (shown, all) => (shown === all ? `${all} items` : `${shown} of ${all} items`),

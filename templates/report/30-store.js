@@ -94,6 +94,12 @@ class Store {
     return { outcome: letters[0], finish: letters[1], tokens, text, extracted, scores, fault, logprobs: logprobs || null, pick };
   }
 
+  // Whether a prompt is its question, word for word, so that one text shows both.
+  isQuestionAlone(item) {
+    const parts = this.columns.prompt[item];
+    return parts.length === 1 && parts[0] === "q";
+  }
+
   // The prompt that a model read; `q` among its parts is the question.
   async prompt(item) {
     const { prompt, question } = this.columns;

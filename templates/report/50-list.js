@@ -20,8 +20,8 @@ class List {
     new ResizeObserver(() => this.render()).observe(box);
   }
 
-  // Shows other items; the one that was chosen stays so where it is among them, else the first is.
-  show(items, item) {
+  // Shows other items; the one that was chosen stays so where it is among them, else the first is, or none.
+  show(items, item, isFirstChosen = true) {
     this.items = items;
     this.spacer.style.height = `${items.length * ROW_HEIGHT}px`;
     this.box.querySelector(".empty")?.remove();
@@ -32,7 +32,15 @@ class List {
       this.chosen(null);
       return;
     }
-    this.choose(Math.max(0, items.indexOf(item)));
+    const at = items.indexOf(item);
+    if (at >= 0 || isFirstChosen) {
+      this.choose(Math.max(0, at));
+      return;
+    }
+    this.at = -1;
+    this.box.scrollTop = 0;
+    this.render();
+    this.chosen(null);
   }
 
   choose(at) {

@@ -67,6 +67,7 @@ class Detail {
     const why = this.state.stored ? "stored" : "missing";
     const text = question === null ? element("p", "small", WORDS.noQuestion[why]) : element("div", "model-text", visible(question));
     if (!this.store.columns.prompt[item].length) return [element("h4", "", WORDS.question), text, element("p", "small", WORDS.noPrompt[why])];
+    if (this.store.isQuestionAlone(item)) return [element("h4", "", WORDS.questionAlone(this.state.checked)), text];
     const prompt = element("details", "prompt", element("summary", "", WORDS.prompt(this.state.checked)));
     const fill = async () => {
       this.isPromptOpen = prompt.open;

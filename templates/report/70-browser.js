@@ -9,6 +9,7 @@ class Browser {
     this.searchBox = byId("search");
     this.count = byId("count");
     this.item = null;
+    this.unknown = byId("unknown");
     this.detail = new Detail(byId("detail"), store, { move: (by) => this.list.move(by), choose: (item) => this.choose(item) });
     this.list = new List(byId("list"), (item) => this.row(item), (item) => this.chosen(item));
     this.fillControls();
@@ -66,23 +67,29 @@ class Browser {
     this.set(name, values[(at + by + values.length) % values.length]);
   }
 
-  async search(words) {
+  async search(words, isFirstChosen = true) {
     const isDone = await this.filters.search(words, (done, all) => {
       if (all > 1) this.count.textContent = WORDS.searching(done, all);
     });
-    if (isDone) this.refresh();
+    if (isDone) this.refresh(isFirstChosen);
   }
 
-  refresh() {
+  refresh(isFirstChosen = true) {
     const items = this.filters.items();
     this.count.textContent = WORDS.count(items.length, this.store.size);
-    this.list.show(items, this.item);
+    this.list.show(items, this.item, isFirstChosen);
   }
 
   // An item that was asked for by name and that the filters hide: they are widened, and the page says so.
   reveal(item) {
     this.choose(item);
     this.count.textContent = `${WORDS.widened} ${this.count.textContent}`;
+  }
+
+  // What was asked for by name and this report has not; it stays until something is chosen.
+  tellUnknown(sentences) {
+    this.unknown.replaceChildren(inline(sentences.join(" ")));
+    this.unknown.hidden = !sentences.length;
   }
 
   // An item by its number, also where the filters hide it: then all of its task are shown.
@@ -102,6 +109,7 @@ class Browser {
 
   chosen(item) {
     this.item = item;
+    this.unknown.hidden = true;
     this.detail.show(item, this.filters.model);
     writeAddress(this);
   }

@@ -27,6 +27,8 @@ function nextTheme() {
   setTheme(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]);
 }
 
+const LONGEST_NAME = 200; // of what an address asked for, as the page repeats it
+
 const TABS = ["summary", "items"];
 
 function showTab(name, isFocused = false) {
@@ -57,26 +59,36 @@ function writeAddress({ store, filters, item }) {
 }
 
 async function readAddress(browser) {
-  const [place, query] = location.hash.slice(1).split("?");
+  const address = location.hash;
+  const [place, query] = address.slice(1).split("?");
   if (place !== "items") return false;
   const told = new URLSearchParams(query || "");
-  const { store, filters, controls } = browser;
-  const task = told.get("task") || "";
-  const isRow = task.startsWith("row:");
-  const number = isRow ? store.rows.findIndex((row) => `row:${row.name}` === task) : store.tasks.findIndex((one) => one.name === task);
-  filters.task = number < 0 ? "" : `${isRow ? "r" : ""}${number}`;
-  const model = store.models.findIndex((one) => one.slug === told.get("model"));
-  if (model > 0) filters.model = model;
-  const isOffered = [...controls.outcome.options].some((one) => one.value === told.get("show") && !one.disabled);
-  filters.outcome = isOffered ? told.get("show") : "all";
+  const { filters, controls } = browser;
+  const found = namedIn(told, browser);
+  Object.assign(filters, { task: found.task ?? "", outcome: found.show ?? "all" });
+  if (found.model > 0) filters.model = found.model;
   for (const name of Object.keys(controls)) controls[name].value = String(filters[name]);
   browser.searchBox.value = told.get("q") || "";
-  browser.item = store.names.get(told.get("item")) ?? null;
+  const asked = browser.item = found.item ?? null;
   showTab("items");
-  const asked = browser.item;
-  await browser.search(browser.searchBox.value);
+  await browser.search(browser.searchBox.value, found.item !== null);
   if (asked !== null && browser.item !== asked) browser.reveal(asked);
+  const unknown = Object.keys(found).filter((name) => found[name] === null);
+  browser.tellUnknown(unknown.map((name) => WORDS.unknown[name](told.get(name).slice(0, LONGEST_NAME))));
+  if (unknown.length) history.replaceState(null, "", address);
   return true;
+}
+
+// What an address names: undefined where it names nothing, null where this report has no such thing.
+function namedIn(told, { store, controls }) {
+  const at = (number, of = String) => (number < 0 ? null : of(number));
+  const find = {
+    item: (name) => store.names.get(name) ?? store.names.get(`${name}#0`) ?? null, // the first of several answers
+    task: (name) => at(store.tasks.findIndex((one) => one.name === name)) ?? at(store.rows.findIndex((row) => `row:${row.name}` === name), (number) => `r${number}`),
+    model: (slug) => at(store.models.findIndex((one) => one.slug === slug), Number),
+    show: (name) => ([...controls.outcome.options].some((one) => one.value === name && !one.disabled) ? name : null),
+  };
+  return Object.fromEntries(Object.keys(find).map((name) => [name, told.get(name) ? find[name](told.get(name)) : undefined]));
 }
 
 function openItems(browser) {

@@ -164,7 +164,14 @@ def test_what_was_cut_off_is_done_again(beside: SideBySide, out: Path, monkeypat
 def test_a_folder_that_was_cut_off_at_its_first_file_is_free(beside: SideBySide, tmp_path: Path):
     path = tmp_path / "kept"
     path.mkdir()
-    for name in (".lock", ".lock.owner", ".lock.cards", ".run.json.0123456789ab.tmp", ".run.json.3069.tmp"):
+    for name in (
+        ".lock",
+        ".lock.owner",
+        ".lock.cards",
+        ".lock.publish",
+        ".run.json.0123456789ab.tmp",
+        ".run.json.3069.tmp",
+    ):
         (path / name).write_bytes(b"")
     assert keep_comparison(beside, beside.comparison, out=tmp_path, folder=path)[0] == path / "README.md"
 

@@ -37,6 +37,18 @@ def test_a_checkpoint_with_its_tokenizer_and_its_recipe(job, tiny_model: Path):
     assert made.out.stat().st_mode & 0o777 == 0o777 & ~(mask := os.umask(0o022)) and os.umask(mask) == 0o022
 
 
+@pytest.mark.parametrize("mask", [0o022, 0o007])
+def test_files_have_the_mode_that_umask_gives(job, mask: int):
+    before = os.umask(mask)
+    try:
+        made = job()
+        quantize(made, Silent())
+    finally:
+        os.umask(before)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in made.out.iterdir()}
+    assert "model.safetensors" in modes and set(modes.values()) == {0o666 & ~mask}, modes
+
+
 def test_an_empty_folder_may_be_there(job):
     made = job()
     made.out.mkdir(parents=True)

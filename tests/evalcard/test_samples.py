@@ -4,10 +4,26 @@ from collections.abc import Callable
 
 import pytest
 
-from evalcard.backends.backend import ChoiceAnswer, ItemAnswer
+from evalcard.backends.backend import ChoiceAnswer, ItemAnswer, ScoreRequest
 from evalcard.results.records import Sample
-from evalcard.samples import fits, make_sample
+from evalcard.samples import fed_tokens, fits, make_sample
 from evalcard.tasks.prepare import prepare
+from evalcard_engine.plan import input_len
+from evalcard_engine.request import Generate, Score
+
+
+def test_tokens_are_counted_as_the_engine_counts_them(toy_spec: Callable):
+    ready = prepare(toy_spec("toy_shapes", "toy_sums"))
+    asked = [request for items in ready.items.values() for item in items for request in item.requests]
+    engines = [
+        Score("1", one.context_ids, one.continuation_ids)
+        if isinstance(one, ScoreRequest)
+        else Generate("1", one.prompt_ids, 8)
+        for one in asked
+    ]
+    assert len({type(one) for one in engines}) == 2
+    assert ready.prompt_tokens == sum(map(input_len, engines))
+    assert fed_tokens(ready.items["toy_sums"][0]) == len(ready.items["toy_sums"][0].requests[0].prompt_ids)
 
 
 @pytest.mark.parametrize("fault", [None, "layer 0, lm_head: output not finite"])

@@ -16,6 +16,7 @@ from evalcard_engine.attention.tiles import BLOCK
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.pool import KVPool
 from evalcard_engine.numerics import exact_widths
+from evalcard_engine.torchao_noise import quiet_torchao
 from evalcard_engine.transfer import send
 
 if TYPE_CHECKING:  # Triton is not everywhere
@@ -121,7 +122,8 @@ def plan_attention(
 
 def register() -> None:
     """Make the function known to transformers under ATTENTION_NAME; doing it twice changes nothing."""
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+    with quiet_torchao():
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     ALL_ATTENTION_FUNCTIONS.register(ATTENTION_NAME, packed_attention)
 

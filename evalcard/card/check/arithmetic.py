@@ -11,6 +11,7 @@ from evalcard.card.check.digits import about_mean, about_recovery, fixed, mean_o
 from evalcard.card.check.feet import base_of, is_mean_recovery
 from evalcard.card.check.grid import Grid
 from evalcard.card.check.groups import Averaged, Line, named_in
+from evalcard.card.check.meanfeet import are_confirmed, mean_feet
 from evalcard.card.check.orientation import read_tables
 from evalcard.card.check.problem import Level, Problem, shown
 from evalcard.card.check.table import Table
@@ -41,7 +42,25 @@ def check_tables(grids: Sequence[Grid]) -> Tally:
             _check_recoveries(table, tally)
             _check_foot(table, tally)
             _check_averages(table, tally)
+        _check_mean_feet(tables, tally)
     return tally
+
+
+def _check_mean_feet(tables: Sequence[Table], tally: Tally) -> None:
+    """Recoveries over all benchmarks of a table without an average."""
+    feet = mean_feet(tables)
+    if feet and not are_confirmed(feet):
+        where = f"table on line {feet[0].table.grid.line}"
+        what = f"its recoveries were not checked: too few follow from the {feet[0].num_rows} {feet[0].table.many} shown"
+        tally.notes.append(Problem(feet[0].table.grid.line, where, what, "Print the average that they are of.", "note"))
+        return
+    for foot in feet:
+        tally.recoveries += 1
+        if isinstance(foot.told, Inconsistent):
+            what, _ = about_recovery(foot.means, foot.told, foot.table.places)
+            what += f", by the means of the {foot.num_rows} {foot.table.many}"
+            advice = "Print that, or the average that it is of."
+            tally.problems.append(_problem(foot.table, foot.table.triple.compressed, foot.line, what, advice))
 
 
 def _problem(table: Table, at: int, line: Line, what: str, advice: str, level: Level = "error") -> Problem:
@@ -97,8 +116,18 @@ def _hold(table: Table, tally: Tally, at: int, line: Line, base: Line, row: Publ
     tally.recoveries += 1
     told = check_row(row)
     is_mean = is_mean_recovery(line)
-    if isinstance(told, Inconsistent) and not _follows_from_rows(table, base, row, is_mean):
-        tally.problems.append(_problem(table, at, line, *about_recovery(row, told, table.places)))
+    if not isinstance(told, Inconsistent) or _follows_from_rows(table, base, row, is_mean):
+        return
+    turned = table.row(base, row.recovery, is_turned_round=True)
+    direction, is_turned = table.direction(base), turned is not None and isinstance(check_row(turned), Match)
+    if is_turned and direction == "either":
+        return  # of a cost, either ratio is printed
+    what, advice = about_recovery(row, told, table.places)
+    if is_turned and direction == "unsaid":
+        advice = "It is the ratio turned round: say in the row that lower is better, or print the other."
+        tally.problems.append(_problem(table, at, line, what, advice, "warning"))
+    else:
+        tally.problems.append(_problem(table, at, line, what, advice))
 
 
 def _follows_from_rows(table: Table, base: Line, row: PublishedRow, is_mean: bool) -> bool:

@@ -46,6 +46,9 @@ _QUANTIZED = re.compile(
     r"\brtn\b|\bqat\b|bnb|-[48]bit|\b[48]-bit",
     re.I,
 )
+_VERSUS = re.compile(r"\b(?:vs|versus|over|against|relative to|compared)\b.*", re.I)
+_NO_NAME = {"of", "for", "the", "accuracy", "score", "average", "avg", "mean", "rate", "in", "percent", "pct"}
+"""What stands beside ``recovery`` in a header and names no model."""
 _ROLES: tuple[tuple[re.Pattern[str], Role], ...] = (
     (RECOVERY, "recovery"),
     (_COMPRESSED, "compressed"),
@@ -105,7 +108,7 @@ def triples_of(grid: Grid) -> list[Triple]:
     blocks = _blocks(scores, recoveries)
     if blocks:
         return _triples_of_blocks(blocks, roles, grid.header)
-    return _one_baseline(scores, recoveries, roles)
+    return _one_baseline(scores, recoveries, roles, grid.header)
 
 
 def _pair(scores: Sequence[int], roles: Sequence[Role], header: Sequence[str]) -> tuple[int, int, bool] | None:
@@ -124,12 +127,12 @@ def _pair(scores: Sequence[int], roles: Sequence[Role], header: Sequence[str]) -
     if len(scores) != 2:
         return None
     left, right = scores
-    if _is_part(header[right], header[left]):
+    if is_part(header[right], header[left]):
         return right, left, False
-    return left, right, not _is_part(header[left], header[right])
+    return left, right, not is_part(header[left], header[right])
 
 
-def _is_part(name: str, longer: str) -> bool:
+def is_part(name: str, longer: str) -> bool:
     """Whether a name goes on in the other: ``Qwen3-8B`` in ``Qwen3-8B-quantized.w4a16``."""
     one, other = (re.sub(r"[^a-z0-9.]+", "", text.lower()) for text in (name, longer))
     return bool(one) and one != other and other.startswith(one)
@@ -154,14 +157,39 @@ def _triples_of_blocks(blocks: list[list[int]], roles: Sequence[Role], header: S
     return triples
 
 
-def _one_baseline(scores: Sequence[int], recoveries: Sequence[int], roles: Sequence[Role]) -> list[Triple]:
-    """One baseline, then several compressed models, each with a recovery."""
+def _one_baseline(
+    scores: Sequence[int], recoveries: Sequence[int], roles: Sequence[Role], header: Sequence[str]
+) -> list[Triple]:
+    """One baseline and several compressed models, each with a recovery: which one's its header says, or the order."""
     said = [at for at in scores if roles[at] == "baseline"]
     if len(scores) != len(recoveries) + 1 or len(said) > 1:
         return []
+    named = _named(scores, recoveries, header)
+    if named and (not said or said[0] not in named.values()):
+        (baseline,) = set(scores) - set(named.values())
+        return [Triple(baseline, named[recovery], recovery) for recovery in recoveries]
     baseline = said[0] if said else scores[0]
     others = [at for at in scores if at != baseline]
-    return [Triple(baseline, one, recovery, not said) for one, recovery in zip(others, recoveries, strict=True)]
+    is_guess = not said and not all(is_part(header[baseline], header[at]) for at in others)
+    return [Triple(baseline, one, recovery, is_guess) for one, recovery in zip(others, recoveries, strict=True)]
+
+
+def _named(scores: Sequence[int], recoveries: Sequence[int], header: Sequence[str]) -> dict[int, int]:
+    """The column of scores of each recovery, by its header: ``Recovery GPTQ`` of ``Llama-3-GPTQ``; empty where not
+    every one names a model of its own."""
+    words = {at: _words(header[at]) for at in scores}
+    named: dict[int, int] = {}
+    for recovery in recoveries:
+        wanted = _words(_VERSUS.sub("", RECOVERY.sub(" ", header[recovery]))) - _NO_NAME
+        found = [at for at in scores if wanted and wanted <= words[at]]
+        if len(found) != 1 or found[0] in named.values():
+            return {}
+        named[recovery] = found[0]
+    return named
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", text.lower()))
 
 
 def _without_recovery(scores: Sequence[int], roles: Sequence[Role], header: Sequence[str]) -> list[Triple]:

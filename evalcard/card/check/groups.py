@@ -7,6 +7,7 @@ from typing import Literal
 
 from evalcard.card.check.cells import read_cell
 from evalcard.card.check.columns import Triple, numeric_columns, role_of
+from evalcard.card.check.direction import direction_of
 from evalcard.card.check.grid import Cell, Grid, Row
 
 Kind = Literal["item", "average", "recovery", "title"]
@@ -25,11 +26,6 @@ _PLAIN_WORDS = re.compile(r"(?:overall|total|category|group|unweighted|arithmeti
 _ALL = re.compile(r"(?:overall|total)|all\b.*", re.I)
 _COUNT = re.compile(r"(?:all )?(\d+) (?:tasks|benchmarks|rows|evaluations|evals|scores)", re.I)
 _CATEGORY = re.compile(r"\bcategory\b|\bgroup\b|\bsuite\b|\bcapability\b|\bdomain\b", re.I)
-_LOWER = re.compile(
-    r"perplexity|\bppl\b|\bkld?\b|divergence|"
-    r"bits.per.byte|\bbpb\b|\bwer\b|\bcer\b|\bter\b|\bloss\b|\bbrier\b|\berror\b|↓|lower is better",
-    re.I,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +40,13 @@ class Line:
     raw: str
     """Everything that is written in the row's labels, for what is told by arrows and remarks."""
 
+    over: tuple["Line", ...] = ()
+    """Of an average whose label does not say what it is over: the rows that the figures tell."""
+
     @property
     def lower_is_better(self) -> bool:
-        """Whether its label says so."""
-        return is_lower_better(self.raw)
+        """Whether its label says so, or names a cost."""
+        return direction_of(self.raw) in ("lower", "either")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +63,6 @@ def is_average(text: str) -> bool:
     """Whether a header or a label is that of an average, and of nothing else."""
     found = _AVERAGE.fullmatch(text.strip())
     return found is not None and bool(_PLAIN_WORDS.fullmatch((found["before"] or "").strip()))
-
-
-def is_lower_better(text: str) -> bool:
-    """Whether a label says so, or names a measure of which less is more."""
-    return bool(_LOWER.search(text))
 
 
 def lines_of(grid: Grid, triples: Sequence[Triple]) -> list[Line]:
@@ -166,6 +160,8 @@ def _wider(average: Line, lines: Sequence[Line]) -> tuple[Line, ...]:
 
 
 def _items_of(average: Line, lines: Sequence[Line], num_averages: int) -> tuple[Line, ...] | None:
+    if average.over:
+        return average.over
     items = [line for line in lines if line.kind == "item"]
     text = next((part for part in average.label.split(", ") if _AVERAGE.fullmatch(part)), average.label)
     found = _AVERAGE.fullmatch(text)

@@ -15,15 +15,15 @@ _Attributes = list[tuple[str, str | None]]
 
 
 def html_tables(lines: Sequence[str]) -> list[Grid]:
-    """All tables of a card's prose, in their order; one inside of another's cell is left out. Lines count from 1."""
+    """All tables of a card's prose, in their order; one in a cell of another, which is for layout then, is a table of
+    its own and no text of that cell. Lines count from 1."""
     text = "\n".join(lines)
-    grids = []
+    grids: list[Grid] = []
     for start, end in _extents(text):
         reader = _Reader(text.count("\n", 0, start) + 1)
         reader.feed(text[start:end])
         reader.close()
-        grid = reader.grid()
-        grids += [grid] if grid else []
+        grids += sorted(reader.grids(), key=lambda grid: grid.line)
     return grids
 
 
@@ -40,28 +40,57 @@ def _extents(text: str) -> Iterator[tuple[int, int]]:
 
 
 class _Reader(HTMLParser):
-    """Rows of (cell, rowspan, colspan), as tags open them; closing tags may be left out, as HTML allows."""
+    """Hands every tag to the innermost table that is open."""
 
     def __init__(self, first_line: int) -> None:
         super().__init__(convert_charrefs=True)
-        self._line = first_line
-        self._depth = 0
+        self._first_line = first_line
+        self._open: list[_Table] = []
+        self._read: list[_Table] = []
+
+    def handle_starttag(self, tag: str, attrs: _Attributes) -> None:
+        line = self.getpos()[0] + self._first_line - 1
+        if tag == "table":
+            self._open.append(_Table(line))
+            self._read.append(self._open[-1])
+        elif self._open:
+            self._open[-1].start(tag, attrs, line)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "table" and self._open:
+            self._open.pop()
+        elif self._open:
+            self._open[-1].end(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self._open[-1].write(data)
+
+    def grids(self) -> Iterator[Grid]:
+        """The tables, once all was read."""
+        for table in self._read:
+            grid = table.grid()
+            if grid is not None:
+                yield grid
+
+
+class _Table:
+    """Rows of (cell, rowspan, colspan), as tags open them; closing tags may be left out, as HTML allows."""
+
+    def __init__(self, line: int) -> None:
+        self._line = line
         self._silent = 0
         self._in_head = False
         self._cell: tuple[int, int, int, bool] | None = None
         self._text = ""
         self._rows: list[list[tuple[Cell, int, int]]] = []
         self._heads: list[bool] = []
-        self._has_head = False
         self._all_th = True
 
-    def handle_starttag(self, tag: str, attrs: _Attributes) -> None:
-        if tag == "table":
-            self._depth += 1
-        if self._depth != 1:
-            return
+    def start(self, tag: str, attrs: _Attributes, line: int) -> None:
+        """A tag that opens on this line."""
         if tag == "thead":
-            self._in_head = self._has_head = True
+            self._in_head = True
         elif tag in ("tbody", "tfoot"):
             self._end_row()
             self._in_head = False
@@ -72,20 +101,14 @@ class _Reader(HTMLParser):
         elif tag in ("td", "th"):
             self._end_cell()
             spans = dict(attrs)
-            sizes = (_span(spans.get("rowspan")), _span(spans.get("colspan")))
-            self._cell = (self.getpos()[0] + self._line - 1, *sizes, tag == "th")
+            self._cell = (line, _span(spans.get("rowspan")), _span(spans.get("colspan")), tag == "th")
         elif tag == "br":
             self._text += " "
         elif tag in _WITHOUT_TEXT:
             self._silent += 1
 
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "table":
-            self._depth -= 1
-            if self._depth == 0:
-                self._end_row()
-        if self._depth != 1:
-            return
+    def end(self, tag: str) -> None:
+        """A tag that closes."""
         if tag in ("td", "th"):
             self._end_cell()
         elif tag == "tr":
@@ -96,8 +119,9 @@ class _Reader(HTMLParser):
         elif tag in _WITHOUT_TEXT:
             self._silent = max(0, self._silent - 1)
 
-    def handle_data(self, data: str) -> None:
-        if self._cell is not None and self._depth == 1 and not self._silent:
+    def write(self, data: str) -> None:
+        """Text, which counts in a cell."""
+        if self._cell is not None and not self._silent:
             self._text += data
 
     def _end_cell(self) -> None:

@@ -1,6 +1,7 @@
 """Which way round a table stands, and the tables of baseline and compressed in it: benchmarks on rows or on columns."""
 
 from evalcard.card.check.columns import RECOVERY, Triple, role_of, triples_of
+from evalcard.card.check.full import are_amounts, triples_by_full
 from evalcard.card.check.grid import Cell, Grid, Row
 from evalcard.card.check.groups import is_average
 from evalcard.card.check.pairs import figure_columns, paired_tables
@@ -45,16 +46,17 @@ def _tables_in(grid: Grid) -> tuple[list[Table], list[str]]:
 
 
 def _triples(grid: Grid) -> list[Triple]:
-    """Rows that were columns are only believed to be benchmarks where a row of the card says what its model is."""
-    found = triples_of(grid)
-    return [one for one in found if not (grid.is_turned and one.is_guess and one.recovery is None)]
+    """Rows that were columns are only believed to be benchmarks where a row of the card says what its model is, by a
+    name or by a recovery of 100."""
+    found = [one for one in triples_of(grid) if not (grid.is_turned and one.is_guess and one.recovery is None)]
+    return found or triples_by_full(grid)
 
 
 def turned(grid: Grid) -> Grid:
     """Rows for columns: a table with a model on each row becomes one with a benchmark on each."""
     figures = figure_columns(grid)
     kept = [at for at in figures if at and role_of(grid.header[at]) != "other"]
-    labels = [at for at in range(len(grid.header)) if at not in figures] or [0]
+    labels = [at for at in range(len(grid.header)) if at not in figures and not are_amounts(grid, at)] or [0]
     rows = [row for row in grid.rows if not row.is_title]
     header = tuple(" ".join(dict.fromkeys(row.cells[at].text for at in labels if row.cells[at].text)) for row in rows)
     body = [Row((Cell(grid.header[at], grid.line), *(row.cells[at] for row in rows)), grid.line) for at in kept]

@@ -14,8 +14,10 @@ from functools import lru_cache
 from evalcard.card.check.cells import read_cell, undecorated
 from evalcard.card.check.columns import RECOVERY, Triple, role_of
 from evalcard.card.check.digits import ratio_of
+from evalcard.card.check.direction import is_lower_better
 from evalcard.card.check.grid import Cell, Grid, Row
-from evalcard.card.check.groups import is_lower_better, lines_of
+from evalcard.card.check.groups import lines_of
+from evalcard.card.check.overall import with_overall
 from evalcard.card.check.table import Table
 from evalcard.compare.published import Match, PublishedRow, check_row, read_printed
 
@@ -150,7 +152,7 @@ def _table(grid: Grid, baseline: int, at: int, is_paired: bool) -> Table:
     rows = tuple(Row(tuple(_split(row, (baseline, at), at if is_paired else None)), row.line) for row in grid.rows)
     split = Grid(grid.line, header, rows, grid.is_turned)
     triple = Triple(baseline, at, width if is_paired else None)
-    return Table(split, triple, tuple(lines_of(split, [triple])))
+    return Table(split, triple, tuple(with_overall(lines_of(split, [triple]), [triple])))
 
 
 def _split(row: Row, scores: Sequence[int], at: int | None) -> list[Cell]:

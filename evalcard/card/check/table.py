@@ -5,10 +5,12 @@ from decimal import Decimal
 from functools import cached_property
 
 from evalcard.card.check.cells import Reading, read_cell
-from evalcard.card.check.columns import Triple
+from evalcard.card.check.columns import RECOVERY, Triple
 from evalcard.card.check.digits import shifted
+from evalcard.card.check.direction import Direction, direction_of
 from evalcard.card.check.grid import Grid
 from evalcard.card.check.groups import Averaged, Line, averages_of, lines_of
+from evalcard.card.check.overall import with_overall
 from evalcard.card.check.problem import shown
 from evalcard.compare.published import Match, PublishedRow, check_row
 
@@ -51,23 +53,40 @@ class Table:
     def places(self) -> int:
         """By how many decimal places recoveries are smaller than percent: 2 where they are fractions."""
         at = self.triple.recovery
+        feet = [line for line in self.lines if line.kind == "recovery"]
         if at is None:
-            return 0
-        texts = [line.row.cells[at].text for line in self.scored]
+            texts = [line.row.cells[self.triple.compressed].text for line in feet]
+        else:
+            texts = [line.row.cells[at].text for line in self.scored]
         found = [read_cell(text).number for text in texts if read_cell(text).is_number]
-        is_percent = any("%" in text for text in (*texts, self.grid.header[at]))
+        labels = [line.raw for line in feet] if at is None else [self.grid.header[at]]
+        is_percent = any("%" in text for text in (*texts, *labels))
         return 0 if is_percent or not found or max(map(Decimal, found)) >= _FRACTION else 2
 
     def read(self, line: Line, at: int) -> Reading:
         """A cell."""
         return read_cell(line.row.cells[at].text)
 
-    def row(self, line: Line, recovery: str | None = None) -> PublishedRow | None:
-        """A row; None where a score is none. recovery: the one that is printed for it in another row."""
+    def direction(self, line: Line) -> Direction:
+        """Which way a row is better, by its label, its header, and where these say nothing by what it is over."""
+        if "↓" in self.grid.header[0]:
+            return "lower"
+        told = direction_of(line.raw)
+        if told == "unsaid" and self.triple.recovery is not None:
+            told = direction_of(RECOVERY.sub(" ", self.grid.header[self.triple.recovery]))
+        averaged = next((one for one in self.averages if one.average is line), None)
+        if told == "unsaid" and averaged is not None and averaged.items:
+            among = {direction_of(one.raw) for one in averaged.items}
+            return among.pop() if len(among) == 1 else told
+        return told
+
+    def row(self, line: Line, recovery: str | None = None, *, is_turned_round: bool = False) -> PublishedRow | None:
+        """A row; None where a score is none. recovery: the one that is printed for it in another row.
+        is_turned_round: as if it were better the other way."""
         baseline, compressed = (self.read(line, at) for at in (self.triple.baseline, self.triple.compressed))
         if not (baseline.is_number and compressed.is_number):
             return None
-        higher = not (line.lower_is_better or "↓" in self.grid.header[0])
+        higher = (self.direction(line) in ("higher", "unsaid")) != is_turned_round
         scores = [baseline.number, compressed.number]
         if self.places:
             scores[1 if higher else 0] = shifted(scores[1 if higher else 0], self.places)
@@ -106,6 +125,6 @@ class Table:
 
 def tables_of(grid: Grid, triples: list[Triple]) -> list[Table]:
     """The grid, once for each compressed model; only what can be read without guessing."""
-    lines = tuple(lines_of(grid, triples)) if triples else ()
+    lines = tuple(with_overall(lines_of(grid, triples), triples)) if triples else ()
     tables = [Table(grid, triple, lines) for triple in triples]
     return [table for table in tables if table.is_confirmed and table.has_something_to_follow]

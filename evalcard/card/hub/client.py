@@ -50,6 +50,7 @@ class Pushed:
     url: str
     request_url: str | None
     """Of the pull request that it opened; None where it opened none."""
+    request_num: int | None
     warnings: tuple[str, ...]
     """What the Hub says of the metadata without refusing it."""
 
@@ -171,7 +172,7 @@ class Hub:
                     raise refused_metadata(error, self._token) from None
                 raise
         said = [str(one.message) for one in caught if "metadata" in str(one.message)]
-        return Pushed(done.oid, done.commit_url, done.pr_url, tuple(said))
+        return Pushed(done.oid, done.commit_url, done.pr_url, done.pr_num, tuple(said))
 
     @contextlib.contextmanager
     def _asking(self, doing: str) -> Iterator[None]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from evalcard.card.check.rendering import Rendering, check_rendering, rendering_of
 from evalcard.card.hub.merge import README, own_metadata
 from evalcard.card.section import BEGIN, END, section_of
 from evalcard.errors import UserError
@@ -13,6 +14,7 @@ from evalcard.modelspec import DEMO, ModelSpec
 from evalcard.results.agreement import read_agreeing
 from evalcard.results.compared import Comparison
 from evalcard.results.files import is_file, safe_name
+from evalcard.results.incomplete import is_incomplete
 from evalcard.results.records import ModelRecord, RunRecord
 from evalcard.results.store import RunFolder
 
@@ -47,9 +49,12 @@ def check_repo_id(repo: str) -> str:
 
 def read_card(folder: RunFolder, run: RunRecord, slug: str | None) -> LocalCard:
     """The card of one compressed model, written first where it is missing. Raises UserError for what must not be
-    published: a run that is not finished, a scheme that has no checkpoint, an unknown origin, a card with errors."""
+    published: a run that is not finished, a scheme that has no checkpoint, an unknown origin, a card with errors or one
+    that does not say what the run gives."""
+    if run.finished is None:
+        raise UserError(is_incomplete(run, ", and a card of a part of it must not be published"))
     model = _model(run, slug)
-    _check_run(run, model)
+    _check_scheme(model)
     comparison = read_agreeing(folder, run)
     place = folder.path / "models" / safe_name(model.slug)
     text = _text(folder, run, comparison, place / README)
@@ -65,7 +70,7 @@ def read_card(folder: RunFolder, run: RunRecord, slug: str | None) -> LocalCard:
             f"the base model of {model.slug} is not known, as its baseline was a local folder. Name its Hub id: "
             f"`evalcard card {shlex.quote(str(folder.path))} --base-model ORG/NAME`, then publish again."
         )
-    _check_card(text, files, place / README)
+    _check_card(text, files, place / README, rendering_of(folder.path, run, comparison))
     return LocalCard(run.name, model.slug, str(base), text, files)
 
 
@@ -82,12 +87,7 @@ def _model(run: RunRecord, slug: str | None) -> ModelRecord:
     return found
 
 
-def _check_run(run: RunRecord, model: ModelRecord) -> None:
-    if run.finished is None:
-        raise UserError(
-            f"the run {run.name} is not finished, and a card of a part of it must not be published. Give its `evalcard "
-            "run` command again: what was finished is stored."
-        )
+def _check_scheme(model: ModelRecord) -> None:
     if model.scheme:
         source = DEMO if model.name == ModelSpec(source=DEMO).name else model.name
         raise UserError(
@@ -120,12 +120,13 @@ def _write(folder: RunFolder, run: RunRecord, comparison: Comparison) -> None:
     write_cards(folder, run, comparison)
 
 
-def _check_card(text: str, files: Mapping[str, bytes], path: Path) -> None:
+def _check_card(text: str, files: Mapping[str, bytes], path: Path, rendering: Rendering) -> None:
     from evalcard.card.check.check import check_card
-    from evalcard.card.check.problem import has_errors
 
     problems = [problem for problem in check_card(text, files=files, own=True) if problem.level == "error"]
-    if has_errors(problems):
+    told = {problem.line for problem in problems if problem.line is not None}
+    problems += check_rendering(rendering, path, text, files, told)
+    if problems:
         faults = [f"line {one.line}: {one.message}" if one.line else one.message for one in problems]
         advice = "Give `evalcard card` again with what is right, then publish."
         raise UserError(f"the card {path} has errors: {' '.join(faults)} {advice}", faults=faults, advice=advice)

@@ -1,7 +1,7 @@
 """From a card to a commit: where it goes, what would change there, and the one request that changes it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evalcard.card.hub.client import MAIN, Hub, Pushed, Request
 from evalcard.card.hub.local import LocalCard
@@ -41,6 +41,8 @@ class Target:
     """Our open pull request that is updated."""
     others: tuple[Request, ...] = ()
     """Older ones of ours that are still open."""
+    author: str | None = None
+    """Whose token it is; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +77,34 @@ def _unregistered(hub: Hub, plan: Plan) -> tuple[str, ...]:
 
 
 def push(hub: Hub, seen: Look, wish: Wish, title: str, description: str) -> Pushed:
-    """The commit, on the very state that was looked at: where the repository changed since, it is refused."""
+    """The commit, on the very state that was looked at: where the repository changed since, it is refused.
+
+    Another machine may have opened a pull request for the same card since; the Hub does not refuse a second one, so it
+    is named in the warnings.
+    """
     assert seen.plan.changes and not wish.dry_run, seen
     target = seen.target
     head = target.head
     if head == NEW:
         hub.create(wish.private)
         head = hub.head(MAIN)
-    return hub.commit(
+    done = hub.commit(
         {change.path: change.after for change in seen.plan.changes},
         title=title, description=description, parent=head, revision=target.revision, create_pr=target.opens_request,
     )  # fmt: skip
+    return replace(done, warnings=(*done.warnings, *_doubles(hub, target, done, title)))
+
+
+def _doubles(hub: Hub, target: Target, done: Pushed, title: str) -> list[str]:
+    """What is to be said of other open requests of ours, once one was opened. The commit is made, so that a Hub which
+    does not answer here is no failure."""
+    if done.request_num is None or target.author is None:
+        return []
+    try:
+        others = [one for one in hub.requests(target.author, title) if one.num != done.request_num]
+    except UserError:
+        return ["the Hub did not say whether another pull request of yours was opened at the same time; look there."]
+    return [f"pull request #{one.num} of yours was opened at the same time: {one.url} Close one." for one in others]
 
 
 def _check_wish(hub: Hub, wish: Wish) -> None:
@@ -109,8 +128,9 @@ def _target(hub: Hub, wish: Wish, title: str) -> Target:
     by_request = wish.create_pr if wish.create_pr is not None else not is_own and branch == MAIN
     if not by_request:
         return Target(branch, hub.head(branch), opens_request=False, request=None)
-    requests = hub.requests(account.name, title) if account else []
+    author = account.name if account else None
+    requests = hub.requests(author, title) if author else []
     if requests:
         newest, *others = requests
-        return Target(newest.revision, hub.head(newest.revision), False, newest, tuple(others))
-    return Target(MAIN, hub.head(MAIN), opens_request=True, request=None)
+        return Target(newest.revision, hub.head(newest.revision), False, newest, tuple(others), author)
+    return Target(MAIN, hub.head(MAIN), opens_request=True, request=None, author=author)

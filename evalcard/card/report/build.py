@@ -16,6 +16,7 @@ from evalcard.resources import card_templates
 from evalcard.results.agreement import read_agreeing
 from evalcard.results.compared import Comparison
 from evalcard.results.files import write_whole
+from evalcard.results.incomplete import is_incomplete
 from evalcard.results.records import ItemId, RunRecord
 from evalcard.results.store import RunFolder
 from evalcard.results.stored import StoredModel
@@ -53,7 +54,7 @@ def write_report(
     run = folder.read_run()
     comparison = read_agreeing(folder, run)
     if not run.models:
-        raise UserError(f"the run {run.name} has no model whose answers are complete. Give its `evalcard run` command.")
+        raise UserError(is_incomplete(run, ": it has no model with complete answers"))
     models = [_load(folder, model.slug) for model in run.models]
     asked = asked_of(run, models, data_root, trust_task_code)
     parts = item_parts(run, models, asked)

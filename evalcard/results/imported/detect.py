@@ -30,6 +30,8 @@ _KEYS: dict[Kind, set[str]] = {
     "lighteval": {"config_general", "config_tasks", "results"},
     "inspect": {"eval", "plan", "status"},
 }
+_ALSO_LM_EVAL = frozenset({"configs", "versions", "n-shot", "n-samples", "higher_is_better", "lm_eval_version"})
+"""Of what it writes beside its results; others' tables are called otherwise."""
 _NAMES = re.compile(r"((results|samples_.+|details_.+)_\d{4}-\d\d-\d\dT.*\.(json|jsonl|parquet)|.+\.eval)", re.DOTALL)
 """As harnesses name their files."""
 _SAMPLE_KEYS = {"doc_id", "doc", "arguments", "resps"}
@@ -91,19 +93,41 @@ def _date(path: Path) -> str:
 def refuse_damaged(path: Path) -> None:
     """Raises UserError with what is wrong for a file that a harness may have written and that cannot be read.
 
-    For one that was named itself: a folder may hold any others.
+    For what was named itself and holds no result: of a folder, files that are called as a harness calls its own.
     """
     path = Path(path).expanduser()
+    if path.is_dir():
+        for file in files_below(path, (".json",)):
+            if _NAMES.fullmatch(file.name):
+                refuse_damaged(file)
     if not path.is_file() or path.suffix not in _ENDINGS:
         return
     if path.stat().st_size == 0:
         raise damaged(str(path), "it is empty")
     try:
-        _look_into(path)
+        if _look_into(path) is None and path.suffix == ".json":
+            _refuse_parts(path)
     except UserError:
         raise
     except _UNREADABLE as error:
         raise damaged(str(path), " ".join(str(error).split())[:_SHOWN_FAULT] or type(error).__name__) from None
+
+
+def _refuse_parts(path: Path) -> None:
+    """Raises UserError for a results file of lm-eval of which a table is gone."""
+    keys = set(read_json(path)) if path.stat().st_size <= _MAX_RESULTS else set()
+    if "results" in keys and keys & _ALSO_LM_EVAL:
+        raise UserError(lacks(str(path), sorted(_KEYS["lm_eval"] - keys)))
+
+
+def lacks(where: str, tables: Sequence[str]) -> str:
+    """What is said of a results file without these."""
+    names = " and ".join(f"'{name}'" for name in tables)
+    return (
+        f"{where} has no {names}, which every lm_eval writes beside 'results' and which say what was measured: likely "
+        "it was cut down to its scores, by hand or by what passed it on. Name the file as lm_eval wrote it, with its "
+        "samples beside it."
+    )
 
 
 def _identify(path: Path) -> Found | None:

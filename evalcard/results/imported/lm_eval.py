@@ -14,7 +14,7 @@ from typing import Any
 from evalcard.errors import UserError
 from evalcard.results.files import is_file
 from evalcard.results.imported.answers import name_and_hub_id
-from evalcard.results.imported.detect import Found
+from evalcard.results.imported.detect import Found, lacks
 from evalcard.results.imported.files import damaged, json_lines, listed_short, read_json
 from evalcard.results.imported.lm_eval_rows import preferences, rows_of
 from evalcard.results.imported.lm_eval_task import Told, import_task
@@ -68,7 +68,9 @@ def _log_of_samples(path: Path) -> Log:
 
 def _log(path: Path, header: dict[str, Any]) -> Log:
     for name in _TABLES:
-        if not isinstance(header.get(name), dict):
+        if header.get(name) is None:
+            raise UserError(lacks(str(path), [name]))
+        if not isinstance(header[name], dict):
             raise damaged(str(path), f"{name!r} is no object")
     if "n-samples" not in header:
         raise UserError(f"{path} does not say how many items its tasks have: lm-eval before 0.4.3 wrote it. Run again.")

@@ -4,6 +4,7 @@ A samples file holds one line for each document and filter. A line without 'filt
 filter of the results.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,6 +89,10 @@ class Item:
     found: dict[str, Any] = field(default_factory=dict)
     """Filter -> filtered response of the first request."""
     values: dict[Measure, float | None] = field(default_factory=dict)
+    odd: dict[Measure, str] = field(default_factory=dict)
+    """As written, values that are neither a number nor what a metric over all items keeps, a list or an object."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Filter -> its line, for messages."""
 
 
 def read_items(told: Told, lines: Iterable[tuple[str, dict[str, Any]]]) -> list[Item]:
@@ -112,8 +117,20 @@ def read_items(told: Told, lines: Iterable[tuple[str, dict[str, Any]]]) -> list[
         item.found[name] = filtered[0] if isinstance(filtered, list) and filtered else filtered
         metrics = line.get("metrics")
         listed = metrics if isinstance(metrics, list) else [metric for metric, _ in measures_in(told.figures)]
-        item.values |= {(metric, name): number(line[metric]) for metric in dict.fromkeys(listed) if metric in line}
+        given = {(metric, name): line[metric] for metric in dict.fromkeys(listed) if metric in line}
+        item.values |= {measure: number(value) for measure, value in given.items()}
+        item.odd |= {measure: _written(value) for measure, value in given.items() if _is_odd(value)}
+        item.places[name] = place
     return [by_id[doc_id] for doc_id in sorted(by_id)]
+
+
+def _is_odd(value: Any) -> bool:
+    return number(value) is None and not isinstance(value, (list, dict))
+
+
+def _written(value: Any) -> str:
+    """As its line has it."""
+    return json.dumps(value, ensure_ascii=False)[:40]
 
 
 def _filter_of(told: Told, line: Mapping[str, Any], item: Item) -> str | None:

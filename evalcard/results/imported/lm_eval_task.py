@@ -17,6 +17,7 @@ from evalcard.results.imported.answers import (
 from evalcard.results.imported.directions import known_direction, unknown_direction
 from evalcard.results.imported.files import damaged
 from evalcard.results.imported.lm_eval_answers import answer_of
+from evalcard.results.imported.lm_eval_faults import fault_in
 from evalcard.results.imported.lm_eval_items import Item, Told, choices_of, item_id, read_items
 from evalcard.results.imported.lm_eval_rows import Measure, measures_in
 from evalcard.results.records import DEFAULT_CATEGORY, TaskRecord
@@ -44,7 +45,8 @@ def import_task(
     primary = _primary(told, items)
     if primary is None:
         names = ", ".join(dict.fromkeys(metric for metric, _ in measures_in(told.figures))) or "its metrics"
-        return LeftOut(f"{names[:200]}: no mean over items{_lacking(told, items)}", _has_no_mean(told)), []
+        why = _lacking(told, items) or fault_in(told, items)
+        return LeftOut(f"{names[:200]}: no mean over items{why}", _has_no_mean(told)), []
     better = _direction(told, primary[0])
     if better is None:
         return LeftOut(unknown_direction(primary[0])), []

@@ -32,7 +32,9 @@ def unreachable() -> str | None:
     thread.join(_SECONDS + 1)
     reason = answer[0] if answer else f"no answer within {_SECONDS:g} s"
     if reason is not None:
-        logging.getLogger("evalcard").warning("using cache, Hub not reachable (%s: %s)", _endpoint(), reason)
+        logging.getLogger("evalcard").warning(
+            "Hub not reachable (%s: %s); only its cache on this machine is looked into", _endpoint(), reason
+        )
     return reason
 
 

@@ -107,7 +107,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         owner = getattr(getattr(called, "__wrapped__", called), "__self__", None)
         if called is generate_lorem_ipsum:
             raise SecurityError("lipsum makes random text of any length, and is not to be had")
-        if isinstance(owner, (str, bytes)):
+        if isinstance(owner, (str, bytes, int)):
             _check_size(jinjasizes.called(called.__name__, owner, given, kwargs))
         made = _sized(ImmutableSandboxedEnvironment.call(*args, **kwargs))
         if isinstance(owner, (list, dict, set)):

@@ -66,8 +66,10 @@ def _each(values: Any) -> Iterable[Any]:
 
 
 def called(method: str, owner: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> int:
-    """Of what a method of a text gives, where it can be more than was put in."""
+    """Of what a method of a text or of a number gives, where it can be more than was put in."""
     given = (*args, *named.values())
+    if isinstance(owner, int):
+        return max((one for one in given if isinstance(one, int)), default=0) if method == "to_bytes" else 0
     if method in _WIDTHS:
         places = str(owner).count("\t") if method == "expandtabs" else 1
         return size_of(owner) + places * sum(max(one, 0) for one in given if isinstance(one, int))

@@ -53,6 +53,13 @@ def test_what_means_nothing_is_empty(make_case):
     assert (lines["overall average"].above_chance, lines["overall average"].errors) == ("", "")
 
 
+def test_what_is_empty_is_told_why(make_case):
+    run, _ = make_case()
+    assert contrasts_view(*make_case(), SLUG).dashes == ("average", "above_chance")
+    assert contrasts_view(*make_case(rows=run.rows[:1]), SLUG).dashes == ()
+    assert contrasts_view(*make_case(rows=run.rows[2:3]), SLUG).dashes == (), "a column that is not shown has no cells"
+
+
 def test_columns_without_any_cell_are_not_there(make_case):
     run, _ = make_case()
     sums = contrasts_view(*make_case(rows=run.rows[2:3]), SLUG)

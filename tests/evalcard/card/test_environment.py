@@ -76,6 +76,12 @@ def test_every_block_stands_alone(make_case):
         ("{{ card.headline }}", r"a CardView has no 'headline' \(did you mean headlines"),
         ("{{ nobody }}", r"mine\.j2, line 1: 'nobody' is undefined"),
         (
+            "a\n{{ [card.model]|map(attribute='titel')|list }}",
+            r"mine\.j2, line 2: a \w+ has no 'titel' \(did you mean title",
+        ),
+        ("{{ [nobody] }}", r"mine\.j2, line 1: 'nobody' is undefined"),
+        ("{{ {'a': nobody} }}", r"mine\.j2, line 1: 'nobody' is undefined"),
+        (
             '{% extends "card.md.j2" %}\n{% block title %}\n\n{{ card.model.size }}{% endblock %}',
             r"mine\.j2, line 4: .*size",
         ),
@@ -124,6 +130,8 @@ _ENDS = "{% endfor %}{% endfor %}"
         ("{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}", r"mine\.j2, line 1: it calls itself"),
         ("{{ 'x' * 10 ** 9 }}", r"mine\.j2, line 1: a value in it grows beyond"),
         ("{{ 9 ** (9 ** 9) }}", r"mine\.j2, line 1: a value in it grows beyond"),
+        ('{{ (5).to_bytes(1000000000, "big") }}', r"mine\.j2, line 1: a value in it grows beyond"),
+        ('{{ true.to_bytes(length=1000000000, byteorder="big") }}', r"mine\.j2, line 1: a value in it grows beyond"),
         ("{{ 'x' | center(9999999) }}", r"mine\.j2, line 1: a value in it grows beyond"),
         (
             "{% for _ in range(99999) %}{% set x = 'x' * 99999 %}{% endfor %}",

@@ -103,6 +103,31 @@ def test_notes_must_not_end_the_section(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("notes", "said"),
+    [
+        ("x\n\n```\ncode\n", "line 3 of the notes opens a block of code, `"),
+        (
+            "<details>\n\nx\n",
+            "line 1 of the notes opens `<details>` which nothing closes, .* Close it with `</details>`",
+        ),
+        ("x\n\n<!-- y\n", "line 3 of the notes opens a comment, `<!--`,"),
+        ("<pre>\n", "`<pre>`"),
+        ("<script>\n", "`<script>`"),
+    ],
+)
+def test_notes_must_not_take_in_what_follows(tmp_path, notes, said):
+    stored(tmp_path, license="mit")
+    before = (tmp_path / CARD_FILE).read_bytes()
+    (tmp_path / "given.md").write_text(notes, encoding="utf-8")
+    with pytest.raises(UserError, match=said):
+        stored(tmp_path, notes=tmp_path / "given.md")
+    assert (tmp_path / CARD_FILE).read_bytes() == before
+    (tmp_path / "given.md").rename(tmp_path / "notes.md")
+    with pytest.raises(UserError, match=rf"notes\.md: .*{said}"):
+        read_options(tmp_path)
+
+
+@pytest.mark.parametrize(
     "content", ["{", '{"license": 3}', '{"license": "mine"}', '{"schema": 99}', '{"colour": "red"}']
 )
 def test_a_damaged_file_says_what_to_do(tmp_path, content):
@@ -124,6 +149,14 @@ def test_what_is_no_file_is_not_read(tmp_path, flag):
     for path in (tmp_path / "pipe", tmp_path):
         with pytest.raises(UserError, match=f"--{flag}: .* is no file"):
             stored(tmp_path, **{flag: path})
+
+
+@pytest.mark.parametrize(("text", "said"), [("a\nb\0", r"line 2 .*'\\x00'"), ("\x1b[31m", r"line 1 .*'\\x1b'")])
+def test_a_template_with_control_characters_is_refused(tmp_path, text, said):
+    (tmp_path / "own.j2").write_text(text)
+    with pytest.raises(UserError, match=said):
+        stored(tmp_path, template=tmp_path / "own.j2")
+    assert not (tmp_path / CARD_FILE).exists()
 
 
 def test_an_empty_template_is_none(tmp_path):

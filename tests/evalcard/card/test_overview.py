@@ -92,7 +92,8 @@ def test_a_scheme_made_on_the_fly_has_no_snippet_but_evalcards(make_case):
     assert "vllm" not in text.lower() and "transformers" not in text
     (command,) = blocks(text, "bash")
     source = "acme/toy-1b@0123abc"
-    assert command == f"evalcard run --baseline {source} --compressed {source}:w8a8 --tasks gsm8k --limit 100\n"
+    assert command == f"evalcard run --baseline {source} --compressed {source}:w8a8 --tasks arc --limit 100\n"
+    assert "on at most one hundred items of each task:" in text, "a name may stand for several tasks"
 
 
 def test_a_checkpoint_is_named_by_the_id_it_is_published_as(make_case):

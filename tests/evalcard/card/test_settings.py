@@ -104,6 +104,13 @@ def test_flags_that_measure_nothing_are_not_part_of_the_command(make_case):
     assert settings_of(run, run.models).command == "evalcard run \\\n    --limit 40 \\\n    --seed 7"
 
 
+def test_equal_numerics_are_said_of_so_many_models_as_there_are(make_case):
+    run, _ = make_case()
+    models = [run.models[0].model_copy(update={"numerics": "fp32"})] * 3
+    said = [settings_of(run, models[:count]).numerics for count in (1, 2, 3)]
+    assert said == [(("baseline", "fp32"),), (("both models", "fp32"),), (("all models", "fp32"),)]
+
+
 def test_numerics_of_several_models_are_told_apart(make_case):
     run, _ = make_case(2)
     given = [*run.models, run.models[2].model_copy(update={"slug": "third", "scheme": None})]

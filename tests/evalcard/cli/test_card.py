@@ -153,6 +153,40 @@ def test_check_of_a_url_is_refused(capsys: pytest.CaptureFixture[str]):
         assert "is a URL, and a check asks no network. Give a file" in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_card_that_is_to_be_rendered_is_told_how_it_is_checked(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    (run.parent / "my card.md").write_text("# A\n", encoding="utf-8")
+    monkeypatch.chdir(run.parent)
+    for given, quoted in (("my card.md", "'my card.md'"), (f"{run.name}/models/evalcard-demo-w4a16", None)):
+        assert invoke(["card", given]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"`evalcard card {quoted or given} --check`" in said and "is a card" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("### Hello\n\n<script>alert(1)</script>\n", "line 3 of the notes: raw HTML with 'script'"),
+        ("See /home/someone/models/toy.\n", "line 1 of the notes: '/home/someone/models/toy"),
+        ("It costs $$ a lot.\n", "line 1 of the notes: `$$` begins a formula"),
+        (
+            "| Task | Baseline | Compressed | Recovery |\n|---|---|---|---|\n| A | 50.0 | 49.0 | 99.0 |\n",
+            "line 3 of the notes: prints a recovery of 99.0",
+        ),
+    ],
+)
+def test_notes_that_a_check_refuses_are_not_kept(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, said: str
+):
+    before = (run / "README.md").read_bytes()
+    for path, flags in ((tmp_path / "words.md", ["--notes", str(tmp_path / "words.md")]), (run / "notes.md", [])):
+        path.write_text(words, encoding="utf-8")
+        assert invoke(["card", str(run), *flags]) == 2
+        assert said in " ".join(capsys.readouterr().err.split())
+        assert (run / "README.md").read_bytes() == before and not (run / "card.json").exists()
+
+
 def test_a_run_that_did_not_end(run: Path):
     """As it is left when it is stopped after the baseline: no comparison of its own, and none of an earlier attempt."""
     facts = json.loads((run / "run.json").read_text(encoding="utf-8"))

@@ -6,18 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from evalcard.card.section import BEGIN, END
+from evalcard.card.figures import Figure, Sketch
+from evalcard.card.options import CARD_FILE, CardOptions
+from evalcard.card.render import write_cards
+from evalcard.card.section import BEGIN
 from evalcard.cli.checked import check
+from evalcard.compare.comparison import compare_answers
+from evalcard.compare.pairing import Answered
 from evalcard.errors import UserError
 from evalcard.results.files import encode_record
-from evalcard.results.records import ModelRecord, ProgressRecord, RunRecord
+from evalcard.results.records import ModelRecord, ProgressRecord, RowRecord, RunRecord, TaskRecord
+from evalcard.results.store import RunFolder
 
 GOOD = "---\nlicense: mit\nbase_model: acme/toy\nbase_model_relation: quantized\n---\n\n# Toy\n\n"
 TABLE = "| Task | Baseline | Compressed | Recovery |\n|---|---|---|---|\n| A | 50.0 | 49.0 | {recovery} |\n"
+PIXEL = b"\x89PNG\r\n\x1a\n" + bytes(50)
+TASK = TaskRecord.model_validate(
+    {"name": "a", "source": "file", "version": "1", "metric": "acc", "filter": "none", "category": "general",
+     "chance": 0.0, "higher_is_better": True, "num_fewshot": 0, "repeats": 1, "decoding": "greedy",
+     "chat_template": False, "items_total": 20, "items_selected": 20, "selection": "all"}
+)  # fmt: skip
 
 
 @pytest.fixture
-def make_run(tmp_path: Path) -> Callable[..., Path]:
+def make_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     def make(slugs: tuple[str, ...], scheme: str | None = None, done: int = 20, text: str | None = None) -> Path:
         facts = {"name": "acme/toy", "hub_id": "acme/toy", "revision": None, "weights_digest": None, "numerics": None,
                  "tokenizer_digest": "t", "template_digest": None}  # fmt: skip
@@ -42,8 +54,8 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
             asked={},
             resolved={},
             models=models,
-            tasks=[],
-            rows=[],
+            tasks=[TASK],
+            rows=[RowRecord(name="a", tasks=["a"], rule="task")],
             progress=progress,
             versions={},
             hardware={},
@@ -52,12 +64,20 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
             git=None,
         )
         folder = tmp_path / "results" / "a-0a1b2c3d"
-        card = text or f"{GOOD}{BEGIN}\n{TABLE.format(recovery='98.0')}\n{END}\n"
-        places = [folder / "models" / slug for slug in slugs] + [folder]
-        for place in places:
-            place.mkdir(parents=True, exist_ok=True)
-            (place / "README.md").write_text(card, encoding="utf-8")
-        (folder / "run.json").write_bytes(encode_record(run))
+        monkeypatch.setattr(Sketch, "drawn", lambda self: Figure(self.name, self.alt, PIXEL, PIXEL))
+        answers = {
+            model.slug: {"a": {(n, 0): Answered(int(n < 10), "correct" if n < 10 else "wrong", "stop", f"i{n}", f"p{n}")
+                               for n in range(20)}}
+            for model in models
+        }  # fmt: skip
+        stored = RunFolder(folder)
+        stored.write_run(run)
+        comparison = compare_answers(run, answers)
+        stored.write_comparison(comparison)
+        stored.write_bytes(CARD_FILE, encode_record(CardOptions(base_model="acme/toy", license="mit")))
+        write_cards(stored, run, comparison)
+        for place in [folder / "models" / slug for slug in slugs] + [folder] if text else []:
+            (place / "README.md").write_text(text, encoding="utf-8")
         return folder
 
     return make
@@ -102,7 +122,7 @@ def test_a_run_is_checked_with_all_of_its_cards(make_run: Callable[..., Path], c
     folder = make_run(("toy-w8a8", "toy-w4a16"))
     for target in ("latest", folder.name, str(folder)):
         assert check(target, folder.parent) == 0
-        assert capsys.readouterr().out.startswith("no errors and no warnings in 3 cards; 3 recoveries")
+        assert capsys.readouterr().out.startswith("no errors and no warnings in 3 cards; 2 recoveries and no")
 
 
 def test_what_keeps_a_run_from_being_published(make_run: Callable[..., Path], capsys: pytest.CaptureFixture[str]):

@@ -62,7 +62,7 @@ def test_flips_show_both_answers_and_the_right_one(stored_run: Any, compare: Cal
     assert code == 0
     shown = printed[printed.index("LOST") :]
     assert [line for line in shown.splitlines() if line.startswith(("LOST", "GAINED"))] == [
-        "LOST  sums, item 0, repeat 0", "LOST  sums, item 3, repeat 0"
+        "LOST  sums, item 0", "LOST  sums, item 3"
     ]  # fmt: skip
     assert "gold       7" in shown
     assert '"7" (correct); ended by itself after 5 tokens' in shown

@@ -71,9 +71,15 @@ def test_everything_fits_80_columns():
         lines = list(flip_lines(found, is_full, "w8a8"))
         assert max(map(len, lines)) <= 80
         assert any("failed: layer 12" in line for line in lines)
-        assert lines[0] == "LOST  a_group: a_task_of_the_group, item 3, repeat 0, w8a8"
+        assert lines[0] == "LOST  a_group: a_task_of_the_group, item 3, w8a8"
     assert any("characters ..." in line for line in flip_lines(found, False))
     assert not any("characters ..." in line for line in flip_lines(found, True))
+
+
+def test_a_repeat_is_named_only_where_there_are_several():
+    one, two = reply(text="a"), reply(text="b")
+    assert next(flip_lines(flip(one, two), False)) == "LOST  r: t, item 3"
+    assert next(flip_lines(flip(one, two, repeat=2, repeats=4), False)) == "LOST  r: t, item 3, repeat 2"
 
 
 @pytest.mark.parametrize("text", ["", None])

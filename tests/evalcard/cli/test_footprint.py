@@ -34,7 +34,7 @@ def said(capsys: pytest.CaptureFixture[str], *args: str) -> str:
 
 
 def test_the_textbook_figures(llama: str, capsys: pytest.CaptureFixture[str]):
-    text = said(capsys, llama, "--gpu", "80", "--gpus", "4", "--gpu-share", "1")
+    text = said(capsys, llama, "--gpu", "80", "--gpus", "4", "--gpu-share", "1", "--context", "2k,8k,32k,128k")
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[0] == "Meta-Llama-3-70B (llama): 70.55 billion parameters"
     assert "bf16 131.4 (141.1) 16.00" in lines and "bf16 leaves 188.6 GiB (202.5 GB)." in lines
@@ -54,6 +54,28 @@ def test_what_is_asked_for_is_shown(llama: str, capsys: pytest.CaptureFixture[st
     assert "w4a16-g64" in text and "w8a8" in text and "4,096 tokens" in text and "100 tokens" in text
     assert "fp8" not in text and "*" not in text and "weights and 9 requests" in text
     assert "168,960 bytes in int8" in text
+
+
+def test_lengths_are_those_that_the_model_allows(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    text = said(capsys, config_at(tmp_path / "short", {**LLAMA, "max_position_embeddings": 512}))
+    assert "512 tokens" in text and "2,048" not in text and "*" not in text
+    text = said(capsys, config_at(tmp_path / "long", {**LLAMA, "max_position_embeddings": 10_485_760}))
+    assert "10,485,760 tokens" in text and "*" not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_scheme_with_its_kv_cache_has_one_line(llama: str, capsys: pytest.CaptureFixture[str]):
+    text = said(capsys, f"{Path(llama).parent}:w4a16+kv=fp8", "--context", "2k", "--kv-cache", "bf16")
+    fits = [line.split()[:2] for line in text[text.index("GPUs: requests") :].splitlines() if ": " in line]
+    assert ["w4a16+kv=fp8", "fp8"] in fits and ["w4a16+kv=fp8", "bf16"] not in fits and ["w4a16", "bf16"] in fits
+    assert "163,840 bytes in fp8" in text
+
+
+def test_a_config_without_model_type_is_named_as_it_was_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "other.json").write_text('{"hidden_size": 8}')
+    assert invoke(["footprint", str(tmp_path / "other.json")]) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert f"{tmp_path}/other.json: the config names no model_type, so that its tensors are not counted here" in error
 
 
 def test_a_scheme_after_the_model_has_a_row(llama: str, capsys: pytest.CaptureFixture[str]):

@@ -1,5 +1,6 @@
 """``evalcard publish`` as a person runs it, against a Hub on the loopback: one process a command, no network."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -7,7 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -164,13 +167,29 @@ def test_somebody_elses_repository_gets_a_pull_request_that_is_updated_and_never
     assert repo.files()["README.md"] == FOREIGN and END.encode() in repo.files("refs/pr/1")["README.md"]
     same = publish(token=BOBS)
     assert same.returncode == 0 and "pull request #1" in same.stdout and len(repo.pulls) == 1
-    card = run / "models/toy-1b-w8a8/README.md"
-    card.write_text(card.read_text().replace("## Reproduce", "## Reproduce it"))
+    (run / "notes.md").write_text("Ask me.\n")
+    assert invoke(["card", str(run)]) == 0
     updated = publish(token=BOBS)
     assert updated.returncode == 0 and "Updated pull request" in updated.stdout, updated.stderr
     assert len(repo.pulls) == 1 and repo.num_commits("refs/pr/1") == 3 and repo.num_commits() == 1
     repo.pulls[0].status = "closed"
     assert publish(token=BOBS).returncode == 0 and len(repo.pulls) == 2
+
+
+def test_two_that_publish_at_the_same_moment_open_one_pull_request(hub: Any, publish: Any, run: Path):
+    repo = hub.add_repo(REPO, {"README.md": FOREIGN})
+    both = threading.Barrier(2)
+
+    def wait() -> None:  # where both get here, both have seen that there is no request yet
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(6)
+
+    for _ in range(2):
+        hub.on("POST", "/commit/", wait)
+    with ThreadPoolExecutor(2) as pool:
+        done = [one.result() for one in [pool.submit(publish, token=BOBS) for _ in range(2)]]
+    assert [one.returncode for one in done] == [0, 0], [one.stderr for one in done]
+    assert len(repo.pulls) == 1 and sorted("Nothing to publish" in one.stdout for one in done) == [False, True]
 
 
 def test_pull_requests_of_others_are_left_alone(hub: Any, hub_pull: Callable[..., None], publish: Any, run: Path):
@@ -230,7 +249,7 @@ def test_metadata_that_the_hub_refuses_stops_before_anything_is_sent(hub: Any, p
     ("facts", "repo", "said"),
     [
         ({"scheme": "w8a8"}, REPO, "evalcard quantize toy-1b-w8a8 --scheme w8a8"),
-        ({"finished": False}, REPO, "not finished"),
+        ({"finished": False}, REPO, "the run gsm8k-0a1b2c3d is incomplete, and a card of a part of it must not be"),
         ({"hub_id": None}, REPO, "--base-model"),
         ({}, "no-slash", "ORG/NAME"),
     ],
@@ -241,6 +260,24 @@ def test_what_forbids_publishing_is_told_before_the_hub_is_thought_of(
     path = write_run(tmp_path, **facts)
     assert invoke(["publish", path.name, "--out", str(tmp_path), "--repo", repo]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_run_that_was_killed_is_incomplete_whatever_is_asked_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], left: int
+):
+    """With nothing finished, or with the baseline alone: one state, one wording."""
+    folder = RunFolder(write_run(tmp_path, finished=False))
+    run = folder.read_run()
+    folder.write_run(run.model_copy(update={"models": run.models[:left], "resolved": {"compressed": ["toy-1b-w8a8"]}}))
+    (folder.path / "comparison.json").unlink()
+    asked = {"publish": 2, "report": 2, "compare": 2, "gate": 4}
+    for command, code in asked.items():
+        more = ["--repo", REPO] if command == "publish" else []
+        assert invoke([command, run.name, "--out", str(tmp_path), *more]) == code, command
+        said = capsys.readouterr().err
+        assert f"the run {run.name} is incomplete" in said and "Give its `evalcard run` command again" in said, said
+        assert "comparison.json" not in said
 
 
 def test_offline_is_respected(hub: Any, publish: Any, run: Path):

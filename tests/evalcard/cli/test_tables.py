@@ -163,3 +163,32 @@ def test_averages_come_after_their_rows_and_the_overall_average_last():
     assert [name.split()[0] for name in names] == ["b", "c", "average", "a", "overall"]
     for name in ("average of", "Knowledge", "overall", "average"):
         assert name in text
+
+
+def widths(title: str, slug: str, width: int) -> list[str]:
+    """Lines of the table of one task and one compressed model, both with an interval."""
+    made = row(title, 99.96)
+    found = RecoveryRecord(value=98.38, low=95.63, high=100.52)
+    made = made.model_copy(update={"compressed": [made.compressed[0].model_copy(update={"recovery": found})]})
+    run = run_record()
+    run = run.model_copy(update={"models": [model(slug, "baseline", None), run.models[1]]})
+    out = io.StringIO()
+    shown = Comparison(schema=1, run="r", tasks=[made], averages=[], health=[], verdict=None)
+    print_comparison(run, shown, Console(file=out, width=width))
+    return out.getvalue().splitlines()
+
+
+def test_a_name_is_broken_only_where_the_figures_leave_no_room_for_it():
+    """The baseline's own name stands in no line, so it takes no room, as figures take only theirs."""
+    whole = widths("demo_knowledge", "a-baseline-with-a-long-name", 80)
+    needed = max(map(len, whole))
+    assert any(line.startswith("demo_knowledge ") for line in whole) and needed < 80
+    assert widths("demo_knowledge", "m", needed) == whole
+    assert not any("demo_knowledge" in line for line in widths("demo_knowledge", "m", needed - 1))
+
+
+def test_a_task_as_long_as_the_room_is_whole_at_80_columns():
+    longest = 80 - max(map(len, widths("m", "m", 80))) + len("Task")
+    for title in ("t" * longest, "demo_" + "t" * (longest - 5)):
+        lines = widths(title, "m", 80)
+        assert any(line.startswith(f"{title} ") for line in lines) and max(map(len, lines)) == 80

@@ -118,6 +118,12 @@ class TestRefusals:
         with pytest.raises(UserError, match=r"not counted here\. Known are cohere2, .*qwen3_moe"):
             footprint_of(config)
 
+    def test_a_config_without_a_family_is_said_to_be(self):
+        with pytest.raises(
+            UserError, match="^the config names no model_type, so that its tensors are not counted here"
+        ):
+            footprint_of({"hidden_size": 8})
+
     @pytest.mark.parametrize(
         "wrong, message",
         [
@@ -139,6 +145,27 @@ class TestRefusals:
     def test_what_gives_no_size_is_named(self, wrong: dict[str, Any], message: str):
         with pytest.raises(UserError, match=message):
             footprint_of({"model_type": "llama", **TINY, **wrong})
+
+    @pytest.mark.parametrize(
+        ("family", "wrong", "message"),
+        [
+            ("mixtral", {"num_local_experts": 0}, "num_local_experts = 0; it must be a whole number of at least 1"),
+            ("mixtral", {"num_experts_per_tok": 9}, "num_experts_per_tok = 9, which must be at most its .* 8"),
+            (
+                "deepseek_v3",
+                {"num_experts_per_tok": 300},
+                "num_experts_per_tok = 300, which must be at most its .* 256",
+            ),
+            ("deepseek_v3", {"n_routed_experts": 0}, "n_routed_experts = 0"),
+        ],
+    )
+    def test_experts_that_no_layer_can_have(self, family: str, wrong: dict[str, Any], message: str):
+        with pytest.raises(UserError, match=message):
+            footprint_of({"model_type": family, **TINY, **wrong})
+
+    def test_where_no_experts_means_a_dense_model(self):
+        config = {"model_type": "qwen3_moe", **TINY, "head_dim": 8, "num_experts": 0}
+        assert not footprint_of(config).has_experts
 
     def test_a_larger_model_without_its_text(self):
         with pytest.raises(UserError, match="has no text_config"):

@@ -9,7 +9,7 @@ import pytest
 from evalcard.footprint.footprint import footprint_of
 from evalcard.footprint.gpus import Room, parse_gpu
 from evalcard.footprint.headers import Measured
-from evalcard.footprint.report import AS_STORED, Asked, Report, as_json, report_of
+from evalcard.footprint.report import AS_STORED, Asked, Report, as_json, report_of, usual_contexts
 from evalcard.footprint.stored import stored_as
 
 ASKED = Asked(Room(parse_gpu("80"), 1.0))
@@ -77,5 +77,37 @@ def test_json_holds_what_is_told(published: dict[str, dict[str, Any]]):
     assert told["kv_cache"]["bytes_per_token"] == {"bf16": 70272, "fp8": 35136}
     assert told["kv_cache"]["expanded_bytes_per_token"]["bf16"] == 4_997_120
     assert told["weights"][0]["num_bytes"] == 10**9 and told["files"]["counted_bytes"] > 10**9
-    assert len(told["fits"]) == 4 * 2 * 4 and told["gpu"] == {"name": "80", "num_bytes": 80 * 2**30, "share": 1.0}
+    assert len(told["fits"]) == 4 * 2 * 5 and told["fits"][4]["tokens"] == 163_840
+    assert told["gpu"] == {"name": "80", "num_bytes": 80 * 2**30, "share": 1.0}
     assert not any(one["is_beyond_positions"] for one in told["kv_cache"]["requests"])
+
+
+@pytest.mark.parametrize(
+    ("most", "contexts"),
+    [
+        (None, (2048, 8192, 32768, 131072)),
+        (512, (512,)),
+        (2048, (2048,)),
+        (40960, (2048, 8192, 32768, 40960)),
+        (10**7, (2048, 8192, 32768, 131072, 10**7)),
+    ],
+)
+def test_lengths_go_up_to_the_models_maximum(
+    published: dict[str, dict[str, Any]], most: int | None, contexts: tuple[int, ...]
+):
+    assert usual_contexts(most) == contexts
+    found = report({**published["Qwen3-8B"], "max_position_embeddings": most})
+    assert found.contexts == contexts and not any(map(found.is_beyond, contexts))
+    assert {row.context for row in found.fits} == set(contexts)
+
+
+def test_a_kv_cache_that_is_said_is_the_only_one(published: dict[str, dict[str, Any]]):
+    """By a scheme or by the checkpoint; other schemes have those asked for."""
+    quantized = {"quant_method": "compressed-tensors", "kv_cache_scheme": {"type": "float", "num_bits": 8}}
+    asked = replace(ASKED, schemes=("bf16", "w4a16+kv=fp8", "kv=int8"), kv_dtypes=("bf16",), contexts=(2048,))
+    found = report(published["Qwen3-8B"], asked=asked)
+    told = [(row.scheme, row.kv_dtype) for row in found.fits]
+    assert told == [("bf16", "bf16"), ("w4a16+kv=fp8", "fp8"), ("kv=int8", "int8")]
+    assert found.kv_dtypes == ("bf16", "fp8", "int8") == tuple(as_json(found)["kv_cache"]["bytes_per_token"])
+    own = report({**published["Qwen3-8B"], "quantization_config": quantized}, Measured(10**9, 1), asked)
+    assert [row.kv_dtype for row in own.fits if row.scheme == AS_STORED] == ["fp8"]

@@ -52,8 +52,27 @@ def test_what_is_not_there(tmp_path: Path):
     with pytest.raises(UserError, match="is a GGUF file"):
         read_source(str(tmp_path / "m.gguf"))
     for text in (str(tmp_path / "none"), "./none", "none", "https://x.invalid/m"):
-        with pytest.raises(UserError, match=r"there is no .*a Hub id such as org/name"):
+        with pytest.raises(UserError, match=r"there is no such file or folder: .*a Hub id such as org/name"):
             read_source(text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nope/config.json", "nope/other.JSON", "nope/model.safetensors", "nope/m.gguf", "nope/m/", "nope/m/config.json"],
+)
+def test_a_name_that_ends_like_a_file_is_never_asked_of_the_hub(monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.setattr("evalcard.footprint.source._fetched", lambda model: pytest.fail(f"{model} was asked for"))
+    for text in (name, f"{name}:w4a16") if ".gguf" not in name else (name,):
+        with pytest.raises(UserError, match=f"there is no such file or folder: {name}\\. Give"):
+            read_source(text)
+
+
+def test_the_config_is_named_as_it_was_given(tmp_path: Path):
+    here = folder(tmp_path / "toy-1b")
+    assert read_source(f"{here}:w4a16").origin == read_source(str(here / "config.json")).origin == f"{here}/config.json"
+    (here / "config.json").write_text("[")
+    with pytest.raises(UserError, match=f"^{here}/config.json is no JSON"):
+        read_source(str(here))
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -126,9 +145,9 @@ def test_the_hub(tmp_path: Path, hub: str):
     names = ("org/open", "org/open@v2:w8a8", "org/gated", "org/none", "org/empty")
     config, other, gated, none, empty = read_from(tmp_path, hub, *names)
     assert config == other == CONFIG
-    assert f"gated: accept its terms at {hub}/org/gated and set HF_TOKEN" in gated
-    assert none.startswith("org/none: no config.json: the Hub knows no such model, or it is private")
-    assert empty.startswith("org/empty: no config.json: the Hub said: ")
+    assert gated.startswith(f"org/gated is gated. Accept its terms at {hub}/org/gated and set HF_TOKEN")
+    assert none.startswith("org/none: the Hub knows no such model, or it is private")
+    assert empty.startswith("org/empty: the Hub gave no config.json: ")
     assert {path.rsplit("/", 1)[-1] for _, path, _ in Hub.asked} == {"config.json"}
     assert {path.split("/")[4] for _, path, _ in Hub.asked if "open" in path} == {"main", "v2"}
     assert {token for _, _, token in Hub.asked} == {f"Bearer {TOKEN}"}
@@ -139,12 +158,15 @@ def test_offline_takes_the_cache_and_asks_nobody(tmp_path: Path, hub: str):
     Hub.asked.clear()
     config, none = read_from(tmp_path, hub, "org/open", "org/none", HF_HUB_OFFLINE="1")
     assert config == CONFIG and Hub.asked == []
-    assert "it is not in the cache, and the Hub was not asked (HF_HUB_OFFLINE is set)" in none
+    assert none == (
+        "org/none: its config.json is not in the Hub's cache on this machine. The Hub was not asked (HF_HUB_OFFLINE is "
+        "set). Unset that, or give a model's folder or a config.json."
+    )
 
 
 def test_a_hub_that_is_away_is_said(tmp_path: Path):
     (said,) = read_from(tmp_path, "http://127.0.0.1:9", "org/open")
-    assert (
-        said.startswith("org/open: no config.json: it is not in the cache, and the Hub cannot be reached (")
-        and "give a local folder or config.json" in said
+    assert said.startswith(
+        "org/open: its config.json is not in the Hub's cache on this machine. The Hub cannot be reached ("
     )
+    assert said.endswith("). Try again when it can, or give a model's folder or a config.json.")

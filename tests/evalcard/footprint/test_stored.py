@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from evalcard.errors import UserError
 from evalcard.footprint.stored import stored_as
 
 
@@ -67,3 +68,9 @@ def test_nothing_compressed(published: dict[str, dict[str, Any]]):
     assert stored_as(published["Qwen3-8B"]) is stored_as({"quantization_config": None}) is None
     inside = stored_as({"text_config": {"quantization_config": {"quant_method": "fp8"}}})
     assert inside is not None and inside.method == "fp8"
+
+
+@pytest.mark.parametrize("given", [["awq"], "awq", 4, True])
+def test_what_is_no_object_is_refused(given: object):
+    with pytest.raises(UserError, match="the config says quantization_config = .*; it must be an object"):
+        stored_as({"quantization_config": given})

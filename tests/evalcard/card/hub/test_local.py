@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from evalcard.card.figures import Figure, Sketch
 from evalcard.card.hub.local import check_repo_id, read_card
-from evalcard.card.section import BEGIN
+from evalcard.card.options import CARD_FILE, CardOptions
+from evalcard.card.render import write_cards
+from evalcard.card.section import BEGIN, END
 from evalcard.compare.comparison import compare_folder
 from evalcard.errors import UserError
+from evalcard.results.files import encode_record
 from evalcard.results.store import RunFolder
 
 
@@ -29,24 +33,34 @@ def test_ids_that_cannot(repo: str):
         check_repo_id(repo)
 
 
+CARD = "models/tiny-w8a8/README.md"
+
+
 @pytest.fixture
-def folder(stored_run: Any, ours: str, png: Any) -> RunFolder:
-    """A finished run of a checkpoint that was compressed elsewhere, with its card."""
-    path = stored_run(slugs=("tiny", "tiny-w8a8"), schemes=(None, None)).add("sums", [1, 1, 0], [1, 0, 0]).write()
-    made = RunFolder(path)
-    made.write_comparison(compare_folder(made))
-    made.write_text("models/tiny-w8a8/README.md", ours)
-    made.write_bytes("models/tiny-w8a8/figures/recovery.png", png("0" * 64))
-    return made
+def folder(stored_run: Any, png: Any, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """A finished run of a checkpoint that was compressed elsewhere, with its card; nothing is drawn."""
+    monkeypatch.setattr(Sketch, "drawn", lambda self: Figure(self.name, self.alt, png("0" * 64), png("1" * 64)))
+    made = stored_run(slugs=("tiny", "tiny-w8a8"), schemes=(None, None))
+    made.add("gsm8k", [1] * 30 + [0] * 10, [1] * 29 + [0] * 11, source="lm_eval", metric="exact_match")
+    kept = RunFolder(made.write())
+    kept.write_comparison(compare_folder(kept))
+    options = CardOptions(base_model="acme/toy-1b", license="apache-2.0")
+    kept.write_bytes(CARD_FILE, encode_record(options))
+    write_cards(kept, kept.read_run(), kept.read_comparison())
+    return kept
 
 
-def test_what_lies_beside_a_card_goes_with_it_and_nothing_else(folder: RunFolder, ours: str, png: Any):
+def test_what_lies_beside_a_card_goes_with_it_and_nothing_else(folder: RunFolder, png: Any):
     place = folder.path / "models/tiny-w8a8"
     (place / "model.safetensors").write_bytes(b"weights")
     (place / "figures/secret.txt").write_text("no")
     card = read_card(folder, folder.read_run(), None)
-    assert card.text == ours and card.base_model == "acme/toy-1b"
-    assert dict(card.files) == {"figures/recovery.png": png("0" * 64)}
+    assert card.text == (place / "README.md").read_text(encoding="utf-8") and card.base_model == "acme/toy-1b"
+    shown = ("recovery", "scores", "flips")
+    assert {path: one for path, one in card.files.items() if path.endswith(".png")} == {
+        f"figures/{name}{dark}.png": png(("1" if dark else "0") * 64) for name in shown for dark in ("", "-dark")
+    }
+    assert {path for path in card.files if not path.endswith(".png")} == {".eval_results/gsm8k.yaml"}
 
 
 @pytest.mark.parametrize(
@@ -55,24 +69,25 @@ def test_what_lies_beside_a_card_goes_with_it_and_nothing_else(folder: RunFolder
         ("base_model: acme/toy-1b\nbase_model_relation: quantized\n", "", "--base-model"),
         ("license: apache-2.0", "license: apache2", "apache-2.0"),
         ("figures/recovery.png", "figures/missing.png", "missing.png"),
-        ("Recovery is", "See /home/someone/models/toy. Recovery is", "/home/someone"),
+        (END, f"See /home/someone/models/toy.\n\n{END}", "/home/someone"),
     ],
 )
-def test_a_card_that_is_wrong_is_refused(folder: RunFolder, ours: str, old: str, new: str, said: str):
-    folder.write_text("models/tiny-w8a8/README.md", ours.replace(old, new))
+def test_a_card_that_is_wrong_is_refused(folder: RunFolder, old: str, new: str, said: str):
+    text = (folder.path / CARD).read_text(encoding="utf-8")
+    assert old in text
+    folder.write_text(CARD, text.replace(old, new))
     with pytest.raises(UserError) as caught:
         read_card(folder, folder.read_run(), None)
     assert said in str(caught.value) and caught.value.exit_code == 2
 
 
 def test_a_card_without_marks_is_rendered_anew_and_refused_where_that_does_not_help(
-    folder: RunFolder, ours: str, monkeypatch: pytest.MonkeyPatch
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ):
-    path = "models/tiny-w8a8/README.md"
-    folder.write_text(path, ours.replace(BEGIN, ""))
-    monkeypatch.setattr("evalcard.card.hub.local._write", lambda *_: folder.write_text(path, ours))
-    assert read_card(folder, folder.read_run(), None).text == ours
-    folder.write_text(path, ours.replace(BEGIN, ""))
+    text = (folder.path / CARD).read_text(encoding="utf-8")
+    folder.write_text(CARD, text.replace(BEGIN, ""))
+    assert read_card(folder, folder.read_run(), None).text == text
+    folder.write_text(CARD, text.replace(BEGIN, ""))
     monkeypatch.setattr("evalcard.card.hub.local._write", lambda *_: None)
     with pytest.raises(UserError, match="lacks the lines"):
         read_card(folder, folder.read_run(), None)

@@ -221,6 +221,34 @@ def test_a_card_without_front_matter_on_the_hub_is_noted_not_refused(hub: Any, m
     assert any("empty metadata" in one for one in done.warnings)
 
 
+def test_a_request_that_another_machine_opened_at_the_same_time_is_named(
+    hub: Any, hub_server: Any, make_client: Any, card: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_TOKEN", "hf_bobsecret0123456789")
+    repo = hub.add_repo(REPO)
+    hub.on("POST", "/commit/", lambda: repo.pulls.append(hub_server.Pull(1, "bob", TITLE, "", "main")))
+    _, done = send(make_client(), card)
+    assert done.request_num == 2 and len(repo.pulls) == 2
+    (said,) = done.warnings
+    assert "pull request #1 of yours was opened at the same time" in said and f"{hub.url}/{REPO}/discussions/1" in said
+    repo.pulls.clear()
+    assert not send(make_client(), card)[1].warnings
+    repo.pulls.clear()
+    hub.on("POST", "/commit/", lambda: hub.fail("GET", "/discussions", 403))
+    (said,) = send(make_client(), card)[1].warnings
+    assert "did not say" in said and len(repo.pulls) == 1
+
+
+def test_figures_that_were_uploaded_and_not_verified_are_sent_again(hub: Any, make_client: Any, card: Any):
+    repo = hub.add_repo(REPO)
+    hub.fail("POST", "/verify/", 403)
+    with pytest.raises(UserError):
+        send(make_client(), card)
+    assert hub.lfs and not hub.verified and repo.num_commits() == 1
+    send(make_client(), card)
+    assert repo.files()["figures/recovery.png"] == card.files["figures/recovery.png"]
+
+
 def test_results_of_a_benchmark_that_the_hub_lists_no_more_are_named(hub: Any, make_client: Any, card: Any):
     hub.add_repo(REPO)
     assert look(make_client(), card, Wish(), TITLE).unregistered == ()

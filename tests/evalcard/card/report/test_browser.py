@@ -185,6 +185,15 @@ def test_differences_at_ends_in_blanks_and_in_pairs(
     assert [one.strip() for one in opened.page.locator("#detail mark").all_inner_texts()] == marks
 
 
+def test_answers_that_differ_at_once_are_not_the_same_for_no_characters(
+    run: Any, make_page: Callable[..., Path], open_page: Callable[..., Any]
+):
+    answers_of(run, 1)[0] |= {"text": "other"}
+    opened = open_page(make_page(run, ASKED), "#items?item=sums/0")
+    opened.detail("sums/0")
+    assert "The answers differ from their first character on" in opened.page.locator("#detail .says").inner_text()
+
+
 def test_equal_answers_are_said_to_be(page: Path, open_page: Callable[..., Any]):
     opened = open_page(page, "#items?item=sums/7")
     opened.detail("sums/7")
@@ -226,6 +235,44 @@ def test_the_address_names_what_is_shown(page: Path, open_page: Callable[..., An
     assert open_page(page, "#items?item=no/9&task=none&show=nothing&model=x").rows()[0] == "sums/0"
 
 
+@pytest.mark.parametrize(
+    ("address", "said", "rows"),
+    [
+        ("item=sums/99&show=lost", "This report has no item sums/99; choose one", ["sums/1", "sums/2", "facts/1"]),
+        ("item=no%2F<b>9", "This report has no item no/<b>9; choose one", None),
+        ("item=sums/3&task=none", "This report has no task none.", None),
+        ("model=tiny-w2a2&show=gained", "This report has no model tiny-w2a2.", ["sums/3"]),
+        ("show=nothing", "This report has no choice of items called nothing.", None),
+    ],
+)
+def test_what_an_address_names_and_the_report_has_not_is_said(
+    page: Path, open_page: Callable[..., Any], address: str, said: str, rows: list[str] | None
+):
+    opened = open_page(page, f"#items?{address}")
+    notice, chosen = opened.page.locator("#unknown"), opened.page.locator('#list [aria-selected="true"]')
+    notice.wait_for()
+    assert said in notice.inner_text()
+    assert opened.rows() == (rows or [*(f"sums/{item}" for item in range(8)), *(f"facts/{item}" for item in range(4))])
+    assert chosen.count() == ("no item" not in said), "no other item is opened in its place"
+    assert opened.page.locator("#detail h3").count() <= chosen.count()
+    assert opened.page.evaluate("decodeURIComponent(location.hash)").endswith(address.replace("%2F", "/"))
+    opened.page.locator("#list").press("j")
+    assert chosen.count() == 1 and notice.is_hidden() and opened.errors == []
+
+
+def test_a_prompt_that_is_the_question_is_shown_once(
+    run: Any, make_page: Callable[..., Path], open_page: Callable[..., Any]
+):
+    asked = Asked(questions=ASKED.questions, prompts={"sums": {0: ("What is 0 plus 7?",), 1: ("What is 1 plus 7?\n",)}})
+    opened = open_page(make_page(run, asked), "#items?item=sums/0")
+    opened.detail("sums/0")
+    text = opened.page.locator("#detail").inner_text()
+    assert "Question, which is the whole prompt\n" in text and "Prompt as asked" not in text
+    opened.page.locator("#list").press("j")
+    opened.detail("sums/1")
+    assert "Prompt as asked" in opened.page.locator("#detail").inner_text(), "a blank more is another prompt"
+
+
 def test_repeats_are_items_of_their_own_that_lead_to_each_other(
     stored_run: Callable[..., Any], make_page: Callable[..., Path], open_page: Callable[..., Any]
 ):
@@ -242,6 +289,10 @@ def test_repeats_are_items_of_their_own_that_lead_to_each_other(
     opened.page.locator(".repeats button", has_text="1").click()
     opened.detail("aime/1#0")
     assert opened.chosen() == "aime/1#0"
+    opened.page.keyboard.press("Home")
+    opened.page.evaluate("location.hash = '#items?item=aime/1'")  # which of its answers is not said
+    opened.detail("aime/1#0")
+    assert opened.chosen() == "aime/1#0" and opened.page.locator("#unknown").is_hidden()
 
 
 def test_an_item_that_one_model_lacks_is_shown_as_such(

@@ -18,6 +18,7 @@ from evalcard.card.report.build import asked_of, assembled, render_page
 from evalcard.card.report.items import item_parts
 from evalcard.card.report.pool import PACK_FROM, Pool, embedded, packed_json, plain_json, starts_of
 from evalcard.compare.choices import alternatives, gold_of, pick_of, rounded
+from evalcard.results.compared import Finding
 from evalcard.results.records import ItemScore, Sample, ScoredChoice, SourceRecord, Verdict
 from evalcard.results.store import RunFolder
 from evalcard.stored import load_stored
@@ -197,3 +198,43 @@ def test_a_run_put_together_says_what_measured_it(stored_run: Callable[..., Any]
     assert "the text of their prompts" in page and "<dt>Hardware</dt><dd>not told" in page
     assert "evalcard's own" not in page and "evalcard&#39;s own" not in page and "<dt>Seed</dt>" not in page
     assert "that <em>Wrong</em> and <em>No answer</em> hold the cut ones, too" in page
+
+
+def test_findings_of_every_severity_keep_their_advice(stored_run: Callable[..., Any], make_page: Callable[..., Path]):
+    folder = RunFolder(make_page(stored_run().add("a", [1, 0] * 8, [1, 0] * 8)).parent)
+    health = [
+        Finding(finding=f"Seen {one}.", severity=one, where="a", advice=f"Do this of a {one}.")
+        for one in ("note", "warning", "blocker")
+    ]
+    comparison = folder.read_comparison().model_copy(update={"health": health})
+    page = render_page(folder.read_run(), comparison, [], Asked())
+    for one in health:
+        assert f"<em>{one.advice}</em>" in page, one.severity
+
+
+@pytest.mark.parametrize("backend", ["evalcard", "hf"])
+def test_the_arithmetic_is_said_in_words_and_its_line_is_under_details(
+    stored_run: Callable[..., Any], make_page: Callable[..., Path], backend: str
+):
+    folder = RunFolder(make_page(stored_run().add("a", [1] * 8, [1] * 8)).parent)
+    run = folder.read_run()
+    models = [model.model_copy(update={"numerics": "kernels 3; rows exact"}) for model in run.models]
+    run = run.model_copy(update={"models": models, "resolved": {"backend": backend}})
+    page = render_page(run, folder.read_comparison(), [], Asked())
+    before, _, under = page.partition("<summary>How the arithmetic was done</summary>")
+    assert "kernels 3; rows exact" not in before and "Numerics" not in page
+    assert "kernels 3; rows exact" in under.partition("</details>")[0]
+    assert ("the same prompts and seed give the same answers, word for word" in before) == (backend == "evalcard")
+
+
+def test_several_models_are_not_called_both(stored_run: Callable[..., Any], make_page: Callable[..., Path]):
+    slugs = ("tiny", "tiny-w8a8", "tiny-w4a16")
+    folder = RunFolder(make_page(stored_run(slugs=slugs).add("a", [1] * 8, [1] * 8, [0] * 8)).parent)
+    run = folder.read_run()
+    own = render_page(run, folder.read_comparison(), [], Asked())
+    assert "<dt>All models</dt>" in own
+    sources = {slug: SourceRecord(program="lm_eval 0.4.13", prompts="text") for slug in slugs}
+    put_together = render_page(run.model_copy(update={"sources": sources}), folder.read_comparison(), [], Asked())
+    assert "That all models were asked the same" in put_together and "<dt>Baseline measured by</dt>" in put_together
+    assert all(f"<dt>Compressed {slug} measured by</dt>" in put_together for slug in slugs[1:])
+    assert "<dt>Both models" not in own and " both models were" not in put_together

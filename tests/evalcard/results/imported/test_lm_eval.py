@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from evalcard.errors import UserError
+from evalcard.results.imported.detect import refuse_damaged
 from evalcard.results.imported.load import import_results
 from evalcard.results.store import RunFolder
 from evalcard.results.stored import StoredModel
@@ -435,6 +436,39 @@ def test_a_damaged_value_is_no_design(folder: Path):
     path.write_text(path.read_text().replace('"exact_match": ', '"exact_match": NaN, "was": '))
     (stored,) = import_results(folder)
     assert not stored.left_out["toy_sums"].is_by_design and "no mean over items" in stored.left_out["toy_sums"].why
+
+
+@pytest.mark.parametrize(
+    ("instead", "said"),
+    [("NaN", "is NaN, which is no number"), ('"N/A"', 'is "N/A", which is no number'), ("null", "is null, which is"),
+     ("2.0", "is 2, which is not from 0 to 1")],
+)  # fmt: skip
+def test_a_value_that_is_no_score_is_named_with_its_line(folder: Path, instead: str, said: str):
+    (path,) = folder.rglob("samples_toy_sums_*.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    item = json.loads(lines[2])["doc_id"]
+    spoilt = [number for number, line in enumerate(lines) if json.loads(line)["doc_id"] == item]  # one for each filter
+    for number in spoilt:
+        lines[number] = re.sub(r'"exact_match": [0-9.]+', f'"exact_match": {instead}', lines[number])
+    path.write_text("".join(lines))
+    (stored,) = import_results(folder)
+    why = stored.left_out["toy_sums"].why
+    assert f"no mean over items, as exact_match of item {item} {said}" in why
+    assert any(why.endswith(f"{path.name}, line {number + 1}") for number in spoilt)
+
+
+@pytest.mark.parametrize("gone", [["configs"], ["versions"], ["configs", "versions"]])
+def test_results_that_lack_a_table_say_so(folder: Path, results_of: Any, gone: list[str]):
+    path = results_of(folder)
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in data.items() if key not in gone}))
+    with pytest.raises(UserError, match=f"has no {' and '.join(repr(one) for one in gone)}, .* cut down to its scores"):
+        refuse_damaged(path)
+    with pytest.raises(UserError, match=rf"results_.*\.json has no '{gone[0]}'"):
+        refuse_damaged(folder)
+    path.write_text(json.dumps(data | dict.fromkeys(gone)))
+    with pytest.raises(UserError, match=f"has no '{gone[0]}'"):
+        import_results(path)
 
 
 def test_samples_that_were_cut_off_between_lines_are_told(folder: Path):
