@@ -1,7 +1,7 @@
 """A model that takes no time, so that everything around it can be timed; and requests as evaluations make them."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -68,12 +68,3 @@ def answer_requests(items: int, vocab: int, prompt_len: int, new_tokens: int) ->
     """Generated answers to prompts that share nothing."""
     rng, tokens = random.Random(2), range(vocab)
     return [Generate(str(item), tuple(rng.choices(tokens, k=prompt_len)), new_tokens) for item in range(items)]
-
-
-def seconds_of(run: Callable[[], object]) -> float:
-    """Wall-clock seconds of a call."""
-    import time
-
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start

@@ -66,11 +66,6 @@ class Readout:
                 yield Ended(sequence, [completion])
 
 
-def read_out(rows: list[Row], logits: torch.Tensor) -> Iterator[Ended]:
-    """`Readout` begun and finished."""
-    return Readout(rows, logits).finish()
-
-
 def _asked(rows: list[Row]) -> Asked:
     """What sequences want of their rows; a draw's position is that of the token it may become."""
     score_rows, score_tokens, draw_rows, draws = [], [], [], []

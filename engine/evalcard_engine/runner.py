@@ -118,6 +118,8 @@ class Runner:
         self._graphs = graphs
         self._planner = model if isinstance(model, PlanningModel) else None
         self._ahead: Prepared | None = None
+        self._has_plans = False
+        """Whether the last step had plans, without which there is nothing worth preparing ahead."""
 
     def run(self, step: Step) -> tuple[list[Row], torch.Tensor]:
         """Launch a step: its rows in order, and their logits, float32 [len(rows), vocab], good until the next one."""
@@ -129,22 +131,21 @@ class Runner:
         wanted = _wanted(step.chunks, self._page_size)
         ahead, self._ahead = self._ahead, None
         is_guessed = ahead is not None and ahead.wanted == wanted
-        logits = self._launch(
-            ahead if ahead is not None and is_guessed else self._prepare(wanted), _tokens(step.chunks)
-        )
+        prepared = ahead if ahead is not None and is_guessed else self._prepare(wanted)
+        self._has_plans = prepared.plans is not None
+        logits = self._launch(prepared, _tokens(step.chunks))
         assert logits.dtype == torch.float32 and logits.dim() == 2, (logits.dtype, tuple(logits.shape))
         assert logits.shape[0] == len(rows), (tuple(logits.shape), len(rows))
         return rows, logits
 
     def prepare_ahead(self, step: Step) -> None:
         """Prepare what follows ``step``, which is running, if all its answers go on in the pages that they have."""
-        if self._planner is None or any(chunk.stop - chunk.logits_start != 1 for chunk in step.chunks):
+        if not self._has_plans or any(chunk.stop - chunk.logits_start != 1 for chunk in step.chunks):
             return
         following = [chunk for chunk in step.chunks if chunk.stop < chunk.sequence.max_len]
         if following and all(chunk.stop < len(chunk.sequence.pages) * self._page_size for chunk in following):
             chunks = [Chunk(chunk.sequence, chunk.stop, chunk.stop + 1, chunk.stop) for chunk in following]
-            prepared = self._prepare(_wanted(chunks, self._page_size))
-            self._ahead = prepared if prepared.plans is not None else None
+            self._ahead = self._prepare(_wanted(chunks, self._page_size))
 
     def _prepare(self, wanted: tuple[Wanted, ...]) -> Prepared:
         prepared = prepare(wanted, self._page_size)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from evalcard_engine.answers import GenerateSequence, ScoreSequence
-from evalcard_engine.readout import read_out
+from evalcard_engine.readout import Readout
 from evalcard_engine.request import Generate, Sampling, Score
 from evalcard_engine.runner import Row
 from evalcard_engine.sampler import sample
@@ -17,7 +17,7 @@ def test_each_row_goes_to_its_sequence():
     sampling = Sampling(1.0, 3, 4)
     drawn = GenerateSequence.of(Generate("d", (1, 2), 1, sampling=sampling), None)
     rows = [Row(greedy, 1), Row(score, 0), Row(score, 1), Row(drawn, 1)]
-    ended = {answers[0].id: answers[0] for _, answers in read_out(rows, logits)}
+    ended = {answers[0].id: answers[0] for _, answers in Readout(rows, logits).finish()}
     assert ended["g"].token_ids == (int(logits[0].argmax()),)
     assert ended["d"].token_ids == (sample(logits[3], sampling, 0),)
     expected = logits.double().log_softmax(-1)
@@ -28,7 +28,7 @@ def test_only_sequences_that_want_nothing_more_are_returned():
     logits = torch.zeros(2, 20)
     score = ScoreSequence.of((Score("s", (1,), (2, 3, 4)),))
     generate = GenerateSequence.of(Generate("g", (1,), 5), None)
-    assert list(read_out([Row(score, 0), Row(generate, 0)], logits)) == []
+    assert list(Readout([Row(score, 0), Row(generate, 0)], logits).finish()) == []
     assert generate.generated == [0] and score.next_logits == 1
 
 
@@ -40,10 +40,10 @@ def test_rows_that_are_not_finite_become_errors_and_leave_the_others_alone():
     good = GenerateSequence.of(Generate("good", (1,), 1), None)
     score = ScoreSequence.of((Score("s", (1,), (2, 3)),))
     rows = [Row(bad, 0), Row(good, 0), Row(score, 0), Row(score, 1)]
-    ended = [answer for _, answers in read_out(rows, logits) for answer in answers]
+    ended = [answer for _, answers in Readout(rows, logits).finish() for answer in answers]
     assert [(a.id, a.finish) for a in ended] == [("bad", "error"), ("good", "length"), ("s", "error")]
     assert ended[0].token_ids == () and ended[2].logprobs == ()
 
 
 def test_a_step_without_logits_reads_nothing():
-    assert list(read_out([], torch.empty(0, 20))) == []
+    assert list(Readout([], torch.empty(0, 20)).finish()) == []
