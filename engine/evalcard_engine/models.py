@@ -81,6 +81,7 @@ class PreparedModel:
         self.numerics = plan.numerics
         self._module = module
         self._dtype = plan.dtype
+        self._kv_dtype = _kv_dtype(plan)
         self._heads = plan.config.num_attention_heads
         self._rules = tuple(plan.family.rule(layer.self_attn) for layer in decoder_layers(module))
         self._shapes = [KVShape(*plan.family.kv_shape(plan.config)) for _ in self._rules]
@@ -97,10 +98,10 @@ class PreparedModel:
 
     def page_bytes(self, page_size: int) -> int:
         """Bytes that one page takes over all layers, keys and values."""
-        return page_size * token_bytes(self._shapes, self._dtype, self._codes)
+        return page_size * token_bytes(self._shapes, self._kv_dtype, self._codes)
 
     def make_pool(self, num_pages: int, page_size: int) -> KVPool:
-        return KVPool(self._shapes, num_pages, page_size, self._dtype, self.info.device, self._codes)
+        return KVPool(self._shapes, num_pages, page_size, self._kv_dtype, self.info.device, self._codes)
 
     @property
     def is_replayable(self) -> bool:
@@ -188,7 +189,7 @@ def open_model(
         weight_bytes=tally.num_bytes,
         dtype=str(plan.dtype).removeprefix("torch."),
         device=device,
-        kv_cache=cache_words(plan.kv_codes) or str(plan.dtype).removeprefix("torch."),
+        kv_cache=cache_words(plan.kv_codes) or str(_kv_dtype(plan)).removeprefix("torch."),
         linear_form=form_words(choice, plan.kernels, tally),
         linear_bytes=tally.linear_held,
     )
@@ -212,6 +213,12 @@ def identify(
     _choose_form(plan, model, device, scheme, weights)
     digest = weights_digest(plan.checkpoint, plan.family)
     return ModelIdentity(_weights_name(digest, scheme), plan.numerics)
+
+
+def _kv_dtype(plan: ModelPlan) -> torch.dtype:
+    """Of keys and values that are not coded. On the CPU attention is computed in float32 and reads its blocks in place,
+    so halves would be widened again in every step; they are, once, when they are written."""
+    return torch.float32 if plan.device == "cpu" and not plan.kernels else plan.dtype
 
 
 def _weights_scheme(scheme: Scheme | None) -> Scheme | None:

@@ -49,7 +49,7 @@ class CpuPlan:
 
 CPU_PLANS: dict[str, CpuPlan] = {
     "amx": CpuPlan(2048, torch.float32),
-    "avx512_bf16+vnni": CpuPlan(1024, torch.float32),
+    "avx512_bf16+vnni": CpuPlan(1024, torch.bfloat16),
     "avx512+vnni": CpuPlan(1024, torch.float32),
     "avx512": CpuPlan(1024, torch.float32),
     "avx2": CpuPlan(512, torch.float32),

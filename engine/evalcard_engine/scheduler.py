@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from evalcard_engine.cache.pages import PageAllocator
 from evalcard_engine.cache.prefix import Match, PrefixCache
+from evalcard_engine.cache.prefix_tree import common_prefix_len
 from evalcard_engine.sequence import Sequence
 from evalcard_engine.step import Chunk, Copy, Limits, Step
 
@@ -61,9 +62,24 @@ class Scheduler:
                 self._cache.publish(sequence.tokens(0, chunk.stop), sequence.pages, sequence.is_long)
 
     def finish(self, sequence: Sequence) -> None:
-        """Nothing more is wanted of a running sequence: its pages go to the prefix cache."""
+        """Nothing more is wanted of a running sequence: its pages go to the prefix cache, which may use those again
+        that nobody who waits will share."""
         self._running.remove(sequence)
         self._vacate(sequence)
+        tokens = sequence.tokens(0, sequence.computed_len)
+        self._cache.retire(tokens, self._wanted_len(tokens, sequence.is_long), sequence.is_long)
+
+    def _wanted_len(self, tokens: tuple[int, ...], is_long: bool) -> int:
+        """How many of the tokens a waiting sequence has in common with them. As those wait in the order of their
+        tokens, none behind the first greater one has more."""
+        longest = 0
+        for other in self._waiting:
+            known = other.tokens(0, other.num_tokens)
+            if other.is_long == is_long:
+                longest = max(longest, common_prefix_len(tokens, known))
+            if (other.is_long, known) > (is_long, tokens):
+                break
+        return longest
 
     def abort(self) -> None:
         """Forget all sequences, running or waiting. What they published stays; the rest of their pages is free."""
@@ -199,6 +215,9 @@ class Scheduler:
         if missing > 0:
             evicted = self._cache.evict(missing)
             assert evicted == missing, f"{missing} idle pages asked for, {evicted} evicted"
+        else:
+            # The first touch of a page costs more than all that is done with it later.
+            self._cache.reuse(count - self._allocator.num_warm)
         return [self._allocator.allocate() for _ in range(count)]
 
     def _vacate(self, sequence: Sequence) -> None:

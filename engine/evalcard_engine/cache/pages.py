@@ -20,6 +20,13 @@ class PageAllocator:
         self._holders = [0] * num_pages
         self._cached = [False] * num_pages
         self._num_idle = 0
+        # Pages that nobody ever had lie at the far end of the free ones, below all that came back.
+        self._num_untouched = num_pages
+
+    @property
+    def num_warm(self) -> int:
+        """Free pages that somebody had before: their memory is there already."""
+        return len(self._free) - self._num_untouched
 
     @property
     def num_free(self) -> int:
@@ -50,6 +57,7 @@ class PageAllocator:
     def allocate(self) -> int:
         """A free page, held once by the caller."""
         assert self._free, f"no free page among {self.num_pages}; {self._num_idle} idle ones could be evicted"
+        self._num_untouched = min(self._num_untouched, len(self._free) - 1)
         page = self._free.pop()
         assert self._holders[page] == 0 and not self._cached[page], (page, self._holders[page], self._cached[page])
         self._holders[page] = 1

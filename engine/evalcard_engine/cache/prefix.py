@@ -43,8 +43,14 @@ class PrefixCache(Protocol):
         the list (one acquired, the other released). The caller may go on writing behind ``tokens``.
         """
 
+    def retire(self, tokens: tuple[int, ...], wanted_len: int, is_long: bool = False) -> None:
+        """Nobody who waits shares more than ``tokens[:wanted_len]``: what lies behind is the first to be let go."""
+
+    def reuse(self, count: int) -> int:
+        """Free up to ``count`` idle pages of retired tokens, the last retired first; returns how many."""
+
     def evict(self, count: int) -> int:
-        """Free up to ``count`` idle pages, least recently used first; returns how many."""
+        """Free up to ``count`` idle pages, retired ones, then those least recently used; returns how many."""
 
     def clear(self) -> None:
         """Forget everything; pages in use stay with their holders."""
@@ -63,6 +69,12 @@ class NoReuse:
 
     def publish(self, tokens: tuple[int, ...], pages: list[int], is_long: bool = False) -> None:
         assert len(tokens) <= len(pages) * self._page_size, (len(tokens), len(pages), self._page_size)
+
+    def retire(self, tokens: tuple[int, ...], wanted_len: int, is_long: bool = False) -> None:
+        """Everything is let go in any case."""
+
+    def reuse(self, count: int) -> int:
+        return 0
 
     def evict(self, count: int) -> int:
         return 0

@@ -35,7 +35,7 @@ def common_prefix_len(left: tuple[int, ...], right: tuple[int, ...]) -> int:
 class _Node:
     """One page in the tree. ``keys`` are the tokens of the children, in the order of ``children``."""
 
-    __slots__ = ("children", "keys", "last_used", "page", "parent", "queued", "tokens")
+    __slots__ = ("children", "is_retired", "keys", "last_used", "page", "parent", "queued", "tokens")
 
     def __init__(self, tokens: tuple[int, ...], page: int, parent: "_Node | None") -> None:
         self.tokens = tokens
@@ -45,6 +45,11 @@ class _Node:
         self.children: list[_Node] = []
         self.last_used = 0
         self.queued = False
+        self.is_retired = False
+
+    def use(self, now: int) -> None:
+        self.last_used = now
+        self.is_retired = False
 
 
 class PrefixTree:
@@ -66,6 +71,8 @@ class PrefixTree:
         self._tie = itertools.count()
         # Candidates for eviction by last use. An entry may be out of date: it is checked when it comes up.
         self._queue: list[tuple[int, int, _Node]] = []
+        # Likewise, those that go before all others, the last one first.
+        self._retired: list[_Node] = []
 
     def match(self, tokens: tuple[int, ...], limit: int, is_long: bool = False) -> Match:
         assert 0 <= limit <= len(tokens), (limit, len(tokens))
@@ -76,7 +83,7 @@ class PrefixTree:
             child, shared = self._nearest(node, chunk)
             if child is None or shared < self._min_partial_len:
                 break
-            child.last_used = now
+            child.use(now)
             if shared < self._page_size:
                 return Match(tuple(pages), child.page, shared, start + shared)
             pages.append(child.page)
@@ -101,7 +108,7 @@ class PrefixTree:
         for index, start in enumerate(range(0, len(tokens), self._page_size)):
             chunk = tokens[start : start + self._page_size]
             child = self._place(node, chunk, pages[index])
-            child.last_used = now
+            child.use(now)
             if len(chunk) < self._page_size:
                 return
             if child.page != pages[index]:
@@ -136,13 +143,49 @@ class PrefixTree:
             node.queued = True
             heapq.heappush(self._queue, (node.last_used, next(self._tie), node))
 
+    def retire(self, tokens: tuple[int, ...], wanted_len: int, is_long: bool = False) -> None:
+        node = self._roots[is_long]
+        for start in range(0, len(tokens), self._page_size):
+            chunk = tokens[start : start + self._page_size]
+            index = bisect_left(node.keys, chunk)
+            if index == len(node.keys) or node.keys[index][: len(chunk)] != chunk:
+                return
+            parent, node = node, node.children[index]
+            if not node.is_retired and self._is_unwanted(parent, index, wanted_len - start):
+                node.is_retired = True
+                self._retired.append(node)
+
+    def _is_unwanted(self, parent: _Node, index: int, wanted_len: int) -> bool:
+        """Whether nothing of a child's page is wanted, or only a head that a sibling offers too."""
+        if wanted_len < self._min_partial_len:
+            return True
+        if wanted_len >= self._page_size:
+            return False
+        siblings = [place for place in (index - 1, index + 1) if 0 <= place < len(parent.keys)]
+        return any(
+            not parent.children[place].is_retired
+            and common_prefix_len(parent.keys[place], parent.keys[index]) >= wanted_len
+            for place in siblings
+        )
+
+    def reuse(self, count: int) -> int:
+        freed = 0
+        while freed < count and self._retired:
+            node = self._retired.pop()
+            is_idle = node.is_retired and not node.children and not self._allocator.holders(node.page)
+            node.is_retired = False
+            if is_idle:
+                self._remove(node)
+                freed += 1
+        return freed
+
     def evict(self, count: int) -> int:
-        evicted, held = 0, []
+        evicted, held = self.reuse(count), []
         while evicted < count and self._queue:
             last_used, _, node = heapq.heappop(self._queue)
             node.queued = False
-            if node.children:
-                continue  # comes back when its last child goes
+            if node.children or node.parent is None:
+                continue  # comes back when its last child goes, or is gone itself
             if node.last_used != last_used:
                 self._enqueue(node)
             elif self._allocator.holders(node.page):
@@ -160,6 +203,7 @@ class PrefixTree:
         index = bisect_left(parent.keys, node.tokens)
         assert parent.children[index] is node, f"page {node.page} is not where its tokens sort"
         del parent.keys[index], parent.children[index]
+        node.parent, node.is_retired = None, False
         self._allocator.drop(node.page)
         if not parent.children and parent.parent is not None:
             self._enqueue(parent)
