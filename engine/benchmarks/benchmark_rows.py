@@ -137,7 +137,7 @@ def common_facts() -> dict[str, object]:
     """When, where and with what; nothing that names the machine or a path on it."""
     import torch
 
-    from evalcard_engine.numerics import cpu_features
+    from evalcard_engine.arithmetic.cpu_plans import cpu_features
 
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%MZ"),

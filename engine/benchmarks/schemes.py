@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from schemes_table import MEASURES, Row, append_rows, check_table, header, line  # beside this file
 
-from evalcard_engine import numerics
+from evalcard_engine.arithmetic.cpu_plans import cpu_features, cpu_plan
 from evalcard_engine.building import decoder_layers
 from evalcard_engine.config import EngineConfig
 from evalcard_engine.engine import Engine
@@ -53,7 +53,7 @@ class Opened:
         self.model = open_model(str(folder), dtype="float32", device="cpu", scheme=parsed, weights=weights)
         self.memory_bytes = _own_memory() - before
         config = EngineConfig(device="cpu", dtype="float32", kv_memory=2 << 30, prefix_cache=False)
-        self.engine = Engine(self.model, config.resolve("cpu", numerics.cpu_plan().step_tokens))
+        self.engine = Engine(self.model, config.resolve("cpu", cpu_plan().step_tokens))
         requests = dict(_requests(work, self.model.info.vocab_size))
         self.tasks: dict[str, Callable[[], None]] = {
             name: lambda requests=asked: self._answer(requests) for name, asked in requests.items()
@@ -189,7 +189,7 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     prompts = tuple(int(count) for count in args.prompt_tokens.split(","))
     work = Work(prompt_tokens=prompts, linear_rows=args.linear_rows, rounds=args.rounds)
-    print(f"load average {os.getloadavg()[0]:.2f}, {args.threads} threads, {numerics.cpu_features()}", flush=True)
+    print(f"load average {os.getloadavg()[0]:.2f}, {args.threads} threads, {cpu_features()}", flush=True)
     rows = run(args.model, args.schemes.split(","), args.weights.split(","), work, lambda text: print(text, flush=True))
     if args.csv:
         append_rows(args.csv, args.model.name, args.threads, work.rounds, rows)

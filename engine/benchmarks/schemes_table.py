@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from evalcard_engine import numerics
+from evalcard_engine.arithmetic.cpu_plans import cpu_features
 
 MEASURES = ("prefill", "decode_1", "decode_32", "linears")
 SPEEDS = MEASURES[:3]
@@ -89,7 +89,7 @@ def append_rows(path: Path, model: str, threads: int, rounds: int, rows: Sequenc
     common = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%MZ"),
         "commit": commit,
-        "machine": f"{platform.machine()} {numerics.cpu_features()} {os.cpu_count()} cores",
+        "machine": f"{platform.machine()} {cpu_features()} {os.cpu_count()} cores",
         "torch": torch.__version__,
         "what": "schemes beside fp32",
         "model": model,

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from evalcard_engine.errors import UnsupportedModel
+from evalcard_engine.quant.workspace import Workspace
 
 
 def silu(x: torch.Tensor) -> torch.Tensor:
@@ -65,11 +66,16 @@ class ExactActivation(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self._function(x.float()).to(x.dtype)
 
-    def gate(self, gate: torch.Tensor, up: torch.Tensor, spare: torch.Tensor) -> torch.Tensor:
-        """self(gate) * up, of one shape and dtype, in as few passes as give the same bits.
+    def gate(self, gate: torch.Tensor, up: torch.Tensor, workspace: Workspace) -> torch.Tensor:
+        """self(gate) * up, of one shape [rows, width] and dtype, in as few passes as give the same bits.
 
-        May overwrite ``gate`` and ``spare``, which is float32 and has their shape.
+        May overwrite ``gate``; what lies between is written to ``workspace``.
         """
-        if self._function is silu and gate.dtype == torch.float32:
-            return gate.div_(torch.neg(gate, out=spare).exp_().add_(1.0)).mul_(up)
-        return self(gate).mul_(up)
+        if self._function is not silu:
+            return self(gate).mul_(up)
+        numbers = gate
+        if gate.dtype != torch.float32:
+            numbers = workspace.take("gate in float32", *gate.shape, torch.float32).copy_(gate)
+        spare = workspace.take("spare", *gate.shape, torch.float32)
+        numbers.div_(torch.neg(numbers, out=spare).exp_().add_(1.0))
+        return (gate if numbers is gate else gate.copy_(numbers)).mul_(up)

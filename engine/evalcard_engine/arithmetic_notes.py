@@ -1,9 +1,15 @@
 """What the numerics string says of quantized linears and of kernels: other arithmetic gives other answers."""
 
+from evalcard_engine.arithmetic.products import fused_serves
 from evalcard_engine.checkpoint.claims import Claims
 from evalcard_engine.kernels import dispatch
 from evalcard_engine.quant.linear import LINEARS_VERSION
 from evalcard_engine.quant.scheme import Scheme
+
+
+def attention_note(kv_heads: int, head_sizes: tuple[int, int]) -> str:
+    """How a block of keys is met on the CPU; soft-capped scores are met by products anywhere."""
+    return f"attention {'fused' if fused_serves(kv_heads, head_sizes) else 'by products'}"
 
 
 def linear_notes(scheme: Scheme | None, claims: Claims, kernels: bool) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import torch
 
-from evalcard_engine import memory, numerics, rows, sampler
+from evalcard_engine import memory, rows, sampler
 from evalcard_engine.answers import GenerateSequence, ScoreSequence
+from evalcard_engine.arithmetic.cpu_plans import cpu_plan
 from evalcard_engine.config import EngineConfig
 from evalcard_engine.errors import EngineError, OutOfMemory
 from evalcard_engine.faults import FaultFinder
@@ -73,7 +74,7 @@ class Engine:
         from evalcard_engine.models import open_model  # transformers takes seconds to import
 
         device = _device(config.device)
-        config = config.resolve(device, numerics.cpu_plan().step_tokens if device == "cpu" else _CUDA_STEP_TOKENS)
+        config = config.resolve(device, cpu_plan().step_tokens if device == "cpu" else _CUDA_STEP_TOKENS)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         prepared = open_model(

@@ -71,8 +71,7 @@ def _blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
     assert act is not None, type(mlp)
     for block, into in zip(rows.split(BLOCK_ROWS), out.split(BLOCK_ROWS), strict=True):
         gate, up = mlp.gate_proj(block), mlp.up_proj(block)
-        spare = mlp.workspace.take("spare", *gate.shape, torch.float32)
-        into.copy_(mlp.down_proj(act.gate(gate, up, spare)))
+        into.copy_(mlp.down_proj(act.gate(gate, up, mlp.workspace)))
     return out
 
 
@@ -82,8 +81,8 @@ def _integer_blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
     assert act is not None, type(mlp)
     out, (codes, scales) = torch.empty_like(rows), quantize_rows(rows, workspace)
     for part, scale, into in zip(*(each.split(BLOCK_ROWS) for each in (codes, scales, out)), strict=True):
-        gate, up, spare = (workspace.take(name, len(part), width, torch.float32) for name in ("gate", "up", "spare"))
+        gate, up = (workspace.take(name, len(part), width, torch.float32) for name in ("gate", "up"))
         mlp.gate_proj.scaled(part, scale, gate)
         mlp.up_proj.scaled(part, scale, up)
-        mlp.down_proj.scaled(*quantize_rows(act.gate(gate, up, spare), workspace), into)
+        mlp.down_proj.scaled(*quantize_rows(act.gate(gate, up, workspace), workspace), into)
     return out

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from evalcard_engine import numerics
-from evalcard_engine.arithmetic_notes import kernel_notes, linear_notes
+from evalcard_engine.arithmetic.cpu_plans import cpu_plan
+from evalcard_engine.arithmetic_notes import attention_note, kernel_notes, linear_notes
 from evalcard_engine.building import build, decoder_layers, matrices, stored_shapes, tied_parameters
 from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.checkpoint.claiming import claim_all
@@ -92,6 +93,8 @@ def plan_model(
         check_on_gpu(weights, kernels)
     used = kernel_notes(hook_modules(module, family), scheme, claims) if kernels else ""
     notes = (*linear_notes(scheme, claims, kernels), *cache_notes(codes))
+    if device == "cpu" and not kernels:
+        notes = (attention_note(kv_heads, (sizes[0], sizes[1])), *notes)
     name = numerics.describe(device, arithmetic, faults, *notes, kernels=used)
     return ModelPlan(
         checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes, kernels, long_rope
@@ -114,5 +117,5 @@ def _resolve_dtype(dtype: str, device: str, checkpoint: Checkpoint) -> torch.dty
     # Where no file can be read there is no largest tensor, and the claims say what is wrong.
     stored = CHECKPOINT_DTYPES.get("" if largest is None else largest.dtype, torch.float32)
     if device == "cpu":
-        return numerics.cpu_plan().bfloat16_arithmetic if stored == torch.bfloat16 else torch.float32
+        return cpu_plan().bfloat16_arithmetic if stored == torch.bfloat16 else torch.float32
     return stored

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from evalcard_engine import numerics
 from evalcard_engine.activations import sigmoid
+from evalcard_engine.arithmetic.exact_linear import PackedLinear, linear, pack_linear
 
 _SIGMOIDS = frozenset({torch.sigmoid, torch.Tensor.sigmoid})
 ROUTERS = ("gate", "router")
@@ -27,14 +27,14 @@ class _ExactOperators(TorchFunctionMode):
     def __init__(self, has_weight: bool) -> None:
         super().__init__()
         self._has_weight = has_weight
-        self._packed: numerics.PackedLinear | None = None
+        self._packed: PackedLinear | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         if func is F.linear and self._has_weight:
             x, weight, *bias = args
             if self._packed is None:  # as the router's own code has it by now: some widen it
-                self._packed = numerics.pack_linear(weight)
-            return numerics.linear(x, self._packed, bias[0] if bias else (kwargs or {}).get("bias"))
+                self._packed = pack_linear(weight)
+            return linear(x, self._packed, bias[0] if bias else (kwargs or {}).get("bias"))
         if func in _SIGMOIDS:
             return sigmoid(args[0])
         return func(*args, **(kwargs or {}))

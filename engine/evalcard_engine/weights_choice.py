@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from evalcard_engine import numerics
+from evalcard_engine.arithmetic.cpu_plans import cpu_features
 from evalcard_engine.building import is_linear
 from evalcard_engine.checkpoint.claims import Claims
 from evalcard_engine.errors import EngineError
@@ -32,7 +32,7 @@ AUTO: Mapping[str, Form] = {
     "avx2": "expanded",
     "base": "expanded",
 }
-"""What is faster, by CPU feature set (numerics.cpu_features), where memory allows it.
+"""What is faster, by CPU feature set (arithmetic/cpu_plans.py), where memory allows it.
 
 Measured on avx512_bf16+vnni only, weights of 576 to 5632 rows and columns, int4, int8, fp8, fp4 and NF4: a linear that
 dequantizes anew takes 1.1 to 1.2 times as long at 1024 rows, 1.6 to 2.3 times at 32 and 1.6 to 7 times at one, in every
@@ -76,7 +76,7 @@ def choose_for(
     ]
     if not weights:
         return None
-    return choose_form(asked, numerics.cpu_features(), dtype.itemsize * sum(weights), available_memory())
+    return choose_form(asked, cpu_features(), dtype.itemsize * sum(weights), available_memory())
 
 
 def _is_covered(name: str, scheme: Scheme | None) -> bool:

@@ -5,6 +5,7 @@ import torch
 
 from evalcard_engine.activations import ACTIVATIONS, ExactActivation
 from evalcard_engine.errors import UnsupportedModel
+from evalcard_engine.quant.workspace import Workspace
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -46,7 +47,7 @@ def test_the_gate_of_an_mlp_is_the_product_to_the_last_bit(name: str, dtype: tor
     gate[0, :3] = torch.tensor([0.0, -120.0, 120.0])
     expected = act(gate) * up
     kept = up.clone()
-    assert torch.equal(act.gate(gate, up, torch.empty(gate.shape)), expected) and torch.equal(up, kept)
+    assert torch.equal(act.gate(gate, up, Workspace()), expected) and torch.equal(up, kept)
 
 
 def test_unknown_activations_are_refused() -> None:

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from evalcard_engine import weights_choice
+from evalcard_engine.arithmetic.cpu_plans import CPU_PLANS
 from evalcard_engine.config import WEIGHTS, EngineConfig
 from evalcard_engine.engine import Engine
 from evalcard_engine.errors import EngineError
 from evalcard_engine.models import identify, open_model
-from evalcard_engine.numerics import CPU_PLANS
 from evalcard_engine.quant.packed_linear import TiledLinear
 from evalcard_engine.quant.scheme import parse_scheme
 from evalcard_engine.request import Generate, Score

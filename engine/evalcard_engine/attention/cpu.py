@@ -1,26 +1,31 @@
 """Attention on the CPU: paged, packed, and exact in the sense that no row depends on the rest of the step.
 
 For a row q and its keys k_j, values v_j: out = sum_j softmax_j(scale * q.k_j) v_j. It is reduced over blocks of 256
-keys; a block gives its own softmax average o, its largest score m and its sum l of e^(s - m), and blocks are merged in
-order (online softmax: Milakov and Gimelshein, arXiv 1805.02867) with M' = max(M, m), A = L e^(M - M'),
-B = l e^(m - M'), L' = A + B, O' = O A / L' + o B / L'.
-A sink, one more score t of no token, comes last: O' = O A / (A + e^(t - M')) with M' = max(M, t).
+keys, each by torch's fused attention or, where that does not serve, by two products; what the blocks give is merged in
+order (states.py).
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
+from evalcard_engine.arithmetic.products import ROW_TILE, batched_product, fused_block, fused_serves
 from evalcard_engine.attention.blocks import Blocks, DenseBlocks
-from evalcard_engine.attention.plan import Chunk, Geometry, Part, Product
-from evalcard_engine.attention.strips import Strip, StripPlan
-from evalcard_engine.numerics import ROW_TILE, batched_product
+from evalcard_engine.attention.plan import Chunk, Geometry, Part
+from evalcard_engine.attention.states import State, joined, merge, pick, rows_of, sink
+from evalcard_engine.attention.strips import Strip
 
 PREFETCH_ROWS = 64
 """Products of fewer rows are bound by reading their block, which MKL does in an order that memory dislikes."""
 
-State = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Average of the values so far [kv_heads, n, value_size], largest score and sum of exponentials [kv_heads, n, 1]."""
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """What the products of a layer share."""
+
+    blocks: Blocks
+    softcap: float | None
+    is_fused: bool
 
 
 def attend(
@@ -39,131 +44,128 @@ def attend(
     rows = (query.reshape(-1, key_size).float() * scale).index_select(0, plan.query_rows)
     rows = rows.view(blocks.kv_heads, plan.num_rows, key_size)
     extra = None if sinks is None else sinks.float()[plan.query_rows % heads].view(blocks.kv_heads, plan.num_rows, 1)
+    is_fused = softcap is None and fused_serves(blocks.kv_heads, (key_size, blocks.value_size))
+    layer = _Layer(blocks, softcap, is_fused)
     parts = []
     for chunk in plan.chunks:
-        found = _chunk(rows[:, chunk.start : chunk.stop], blocks, chunk, softcap)
-        parts.append(found[0] if extra is None else _sink(found, extra[:, chunk.start : chunk.stop]))
+        found = _chunk(rows[:, chunk.start : chunk.stop], layer, chunk)
+        parts.append(found[0] if extra is None else sink(found, extra[:, chunk.start : chunk.stop]))
     out = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-    return out.view(-1, blocks.value_size).index_select(0, plan.output_rows).view(num_tokens, heads, -1)
+    return out.reshape(-1, blocks.value_size).index_select(0, plan.output_rows).view(num_tokens, heads, -1)
 
 
-def _chunk(rows: torch.Tensor, blocks: Blocks, chunk: Chunk, softcap: float | None) -> State:
+def _chunk(rows: torch.Tensor, layer: _Layer, chunk: Chunk) -> State:
     """One chunk through its waves, of rows [kv_heads, n, key_size]."""
     if chunk.strips is not None:
-        return _strip_chunk(rows, blocks, chunk, softcap)
+        return _strip_chunk(rows, layer, chunk)
     first, *others = chunk.waves
-    found = [_part(rows[:, part.start : part.stop], blocks, part, softcap) for part in first.parts]
-    state = _joined(found)
+    state = joined([_part(rows[:, part.start : part.stop], layer, part) for part in first.parts])
     for wave in others:
         for part in wave.parts:
-            block = _part(rows[:, part.start : part.stop], blocks, part, softcap)
-            _merge(_rows_of(state, 1, part.start, part.stop), block)
+            merge(rows_of(state, 1, part.start, part.stop), _part(rows[:, part.start : part.stop], layer, part))
     return state
 
 
-def _rows_of(state: State, dim: int, start: int, stop: int) -> State:
-    out, top, total = (part.narrow(dim, start, stop - start) for part in state)
-    return out, top, total
+def _part(rows: torch.Tensor, layer: _Layer, part: Part) -> State:
+    """What a block, or its beginning, gives the rows of a part."""
+    return (_fused_part if layer.is_fused else _plain_part)(rows, layer, part)
 
 
-def _strip_chunk(rows: torch.Tensor, blocks: Blocks, chunk: Chunk, softcap: float | None) -> State:
+def _fused_part(rows: torch.Tensor, layer: _Layer, part: Part) -> State:
+    found = []
+    for product in part.products:
+        some = rows[:, product.start : product.stop]
+        keys, values = layer.blocks.key(product.block), layer.blocks.value(product.block)
+        keys, values = _near(keys[:, : part.width], some), _near(values[:, : part.width], some)
+        out, log_sum = fused_block(some[None], keys[None], values[None], product.mask)
+        found.append((out[0], log_sum[0], torch.ones_like(log_sum[0])))
+    return joined(found)
+
+
+def _plain_part(rows: torch.Tensor, layer: _Layer, part: Part) -> State:
+    all_scores = []
+    for product in part.products:
+        some = rows[:, product.start : product.stop]
+        keys = _near(layer.blocks.key(product.block)[:, : part.width], some)
+        scores = _capped(batched_product(some, keys.transpose(1, 2)), layer.softcap)
+        # Adding is far quicker than filling; MASKED drowns every score, and a row hidden as a whole stays finite.
+        all_scores.append(scores if product.mask is None else scores.add_(product.mask))
+    scores = all_scores[0] if len(all_scores) == 1 else torch.cat(all_scores, dim=1)
+    weights, top, total = _softmax(scores)
+    found = []
+    for product in part.products:
+        some = weights[:, product.start : product.stop]
+        found.append(batched_product(some, _near(layer.blocks.value(product.block)[:, : part.width], some)))
+    return found[0] if len(found) == 1 else torch.cat(found, dim=1), top, total
+
+
+def _near(block: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """The block, pulled into the cache in memory order where few rows meet it, which costs less than it saves."""
+    if rows.shape[1] <= PREFETCH_ROWS:
+        block.sum()  # which is of no interest
+    return block
+
+
+def _capped(scores: torch.Tensor, softcap: float | None) -> torch.Tensor:
+    return scores if softcap is None else scores.div_(softcap).tanh_().mul_(softcap)
+
+
+def _softmax(scores: torch.Tensor) -> State:
+    """Weights, largest score, and sum of exponentials."""
+    top = scores.amax(-1, keepdim=True)
+    weights = torch.softmax(scores, dim=-1)
+    # The largest weight of a softmax is e^0 / l.
+    return weights, top, weights.amax(-1, keepdim=True).reciprocal_()
+
+
+def _strip_chunk(rows: torch.Tensor, layer: _Layer, chunk: Chunk) -> State:
     """A chunk of strips: whole blocks all at once, merged in order, then each tile's last block."""
-    assert isinstance(blocks, DenseBlocks) and chunk.strips is not None and chunk.last_tiles is not None, type(blocks)
+    assert chunk.strips is not None and chunk.last_tiles is not None, chunk
     tiles = rows.unflatten(1, (-1, ROW_TILE)).transpose(0, 1)
-    entries = _entries(tiles.contiguous(), blocks, chunk.strips, softcap)
+    entries = (_fused_entries if layer.is_fused else _plain_entries)(tiles.contiguous(), layer, chunk.strips.strips)
     first, *others = chunk.strips.waves
-    state = _pick(entries, first)
+    state = pick(entries, first)
     for wave in others:
-        _merge(_rows_of(state, 0, 0, len(wave)), _pick(entries, wave))
+        merge(rows_of(state, 0, 0, len(wave)), pick(entries, wave))
     order, (last,) = chunk.last_tiles, chunk.waves
     ordered = tiles.index_select(0, order).transpose(0, 1).flatten(1, 2)
-    parts = [_part(ordered[:, part.start : part.stop], blocks, part, softcap) for part in last.parts]
-    found = _joined(parts)
-    tiled = [part.unflatten(1, (-1, ROW_TILE)).transpose(0, 1) for part in found]
-    _merge(state, _pick((tiled[0], tiled[1], tiled[2]), torch.argsort(order)))
+    found = joined([_part(ordered[:, part.start : part.stop], layer, part) for part in last.parts])
+    out, top, total = (part.unflatten(1, (-1, ROW_TILE)).transpose(0, 1) for part in found)
+    merge(state, pick((out, top, total), torch.argsort(order)))
     out, top, total = (part.transpose(0, 1).flatten(1, 2) for part in state)
     return out, top, total
 
 
-def _pick(state: State, places: torch.Tensor) -> State:
-    out, top, total = (part.index_select(0, places) for part in state)
-    return out, top, total
-
-
-def _entries(tiles: torch.Tensor, blocks: DenseBlocks, plan: StripPlan, softcap: float | None) -> State:
+def _fused_entries(tiles: torch.Tensor, layer: _Layer, strips: tuple[Strip, ...]) -> State:
     """What every whole block gives its tile, of tiles [n, kv_heads, ROW_TILE, key_size]: [entries, kv_heads, ROW_TILE,
     value_size], and top and total likewise."""
-    scores = torch.cat([_strip(tiles[s.tile].expand(s.count, -1, -1, -1), blocks.keys, s, True) for s in plan.strips])
-    if softcap is not None:
-        scores = scores.div_(softcap).tanh_().mul_(softcap)
-    top = scores.amax(-1, keepdim=True)
-    weights = torch.softmax(scores, dim=-1)
-    total = weights.amax(-1, keepdim=True).reciprocal_()
-    each = weights.split([s.count for s in plan.strips])
-    out = torch.cat([_strip(some, blocks.values, s, False) for some, s in zip(each, plan.strips, strict=True)])
-    return out, top, total
+    blocks, found = layer.blocks, []
+    assert isinstance(blocks, DenseBlocks), type(blocks)
+    for strip in strips:
+        rows = tiles[strip.tile].expand(strip.count, -1, -1, -1)
+        out, log_sum = fused_block(rows, _strip(blocks.keys, strip), _strip(blocks.values, strip), None)
+        found.append((out, log_sum, torch.ones_like(log_sum)))
+    return joined(found, dim=0)
 
 
-def _strip(left: torch.Tensor, pool: torch.Tensor, strip: Strip, is_turned: bool) -> torch.Tensor:
-    """left [count, kv_heads, ROW_TILE, k] with the strip's blocks, turned or as they lie."""
-    right = pool[strip.first : strip.first + strip.count].flatten(0, 1)
-    right.sum()  # as in _product
-    right = right.transpose(1, 2) if is_turned else right
-    return batched_product(left.flatten(0, 1), right).unflatten(0, (strip.count, -1))
+def _plain_entries(tiles: torch.Tensor, layer: _Layer, strips: tuple[Strip, ...]) -> State:
+    blocks = layer.blocks
+    assert isinstance(blocks, DenseBlocks), type(blocks)
+    every = [tiles[strip.tile].expand(strip.count, -1, -1, -1) for strip in strips]
+    scores = [_times(some, _strip(blocks.keys, s).transpose(2, 3)) for some, s in zip(every, strips, strict=True)]
+    weights, top, total = _softmax(_capped(torch.cat(scores), layer.softcap))
+    each = weights.split([strip.count for strip in strips])
+    out = [_times(some, _strip(blocks.values, s)) for some, s in zip(each, strips, strict=True)]
+    return torch.cat(out), top, total
 
 
-def _joined(found: list[State]) -> State:
-    if len(found) == 1:
-        return found[0]
-    out, top, total = (torch.cat(each, dim=1) for each in zip(*found, strict=True))
-    return out, top, total
+def _strip(pool: torch.Tensor, strip: Strip) -> torch.Tensor:
+    """The blocks of a strip, read in memory order."""
+    blocks = pool[strip.first : strip.first + strip.count]
+    blocks.sum()  # as in _near
+    return blocks
 
 
-def _part(rows: torch.Tensor, blocks: Blocks, part: Part, softcap: float | None) -> State:
-    """What a block, or its beginning, gives the rows of a part."""
-    width = part.width
-    scores = _multiply(rows, part.products, lambda number: blocks.key(number)[:, :width].transpose(1, 2))
-    if softcap is not None:
-        scores = scores.div_(softcap).tanh_().mul_(softcap)
-    if part.mask is not None:
-        # Adding is far quicker than filling; MASKED drowns every score, and a row hidden as a whole stays finite.
-        scores[:, part.mask_start : part.mask_start + part.mask.shape[0]] += part.mask
-    top = scores.amax(-1, keepdim=True)
-    weights = torch.softmax(scores, dim=-1)
-    # The largest weight of a softmax is e^0 / l.
-    total = weights.amax(-1, keepdim=True).reciprocal_()
-    return _multiply(weights, part.products, lambda number: blocks.value(number)[:, :width]), top, total
-
-
-def _sink(state: State, sinks: torch.Tensor) -> torch.Tensor:
-    """The averages once a score without a value, float32 [kv_heads, n, 1], has taken its share; in place."""
-    out, top, total = state
-    new_top = torch.maximum(top, sinks)
-    share = total * torch.exp(top - new_top)
-    return out.mul_(share / (share + torch.exp(sinks - new_top)))
-
-
-def _merge(state: State, block: State) -> None:
-    """Add a block to the state, in place."""
-    out, top, total = state
-    block_out, block_top, block_total = block
-    new_top = torch.maximum(top, block_top)
-    old_share = total * torch.exp(top - new_top)
-    new_share = block_total * torch.exp(block_top - new_top)
-    new_total = old_share + new_share
-    out.mul_(old_share.div_(new_total)).add_(block_out.mul_(new_share.div_(new_total)))
-    top.copy_(new_top)
-    total.copy_(new_total)
-
-
-def _multiply(rows: torch.Tensor, products: tuple[Product, ...], block: Callable[[int], torch.Tensor]) -> torch.Tensor:
-    """rows [kv_heads, n, k] with blocks [kv_heads, k, m], by number, as the products say: [kv_heads, n', m]."""
-    parts = [_product(rows[:, product.start : product.stop], block(product.block)) for product in products]
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-
-
-def _product(rows: torch.Tensor, block: torch.Tensor) -> torch.Tensor:
-    if rows.shape[1] <= PREFETCH_ROWS:
-        # Pulls the block into the cache in memory order, which costs less than it saves; the sum is of no interest.
-        block.sum()
-    return batched_product(rows, block)
+def _times(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """left [count, kv_heads, ROW_TILE, k] with as many matrices [count, kv_heads, k, m]."""
+    return batched_product(left.flatten(0, 1), right.flatten(0, 1)).unflatten(0, left.shape[:2])

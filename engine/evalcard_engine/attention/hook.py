@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from evalcard_engine.arithmetic.products import exact_widths
 from evalcard_engine.attention import cpu, torch_ref
 from evalcard_engine.attention.blocks import read_blocks
 from evalcard_engine.attention.plan import BlockTable, Geometry, block_table, geometry
@@ -15,7 +16,6 @@ from evalcard_engine.attention.temperature import Temperature
 from evalcard_engine.attention.tiles import BLOCK
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.pool import KVPool
-from evalcard_engine.numerics import exact_widths
 from evalcard_engine.torchao_noise import quiet_torchao
 from evalcard_engine.transfer import send
 

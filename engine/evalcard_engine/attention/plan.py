@@ -4,9 +4,9 @@ A sequence's query rows (token after token, the heads that share a key head side
 A tile meets the key blocks of 256 absolute positions that any of its rows may see, one after the other: its *waves*.
 Tiles are sorted by their number of waves and packed into chunks small enough for the cache, so that a wave works on
 the first rows of its chunk. Tiles that meet the same page share one product, and rows that sit near the beginning of
-their last block meet no more of it than they may see, in steps of the widths that `numerics.exact_widths` allows. None
-of this can change a bit of a row: a row always meets the same blocks in the same order, and what it must not see weighs
-exactly zero.
+their last block meet no more of it than they may see, in steps of the widths that `exact_widths` allows. None of this
+can change a bit of a row: a row always meets the same blocks in the same order, and what it must not see weighs exactly
+zero.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from evalcard_engine.arithmetic.products import ROW_TILE
 from evalcard_engine.attention.reach import Reach, first_seen
 from evalcard_engine.attention.strips import StripPlan, plan_strips, split_off
 from evalcard_engine.attention.tiles import BLOCK, Segment, pack, row_indices, segment_rows, segments_of
 from evalcard_engine.batch import Span
-from evalcard_engine.numerics import ROW_TILE
 
 MASKED = -1e30
 """Added to a score that must not count: it drowns the score, and its weight beside any real one is exactly zero."""
@@ -35,6 +35,8 @@ class Product:
     start: int
     stop: int
     block: int
+    mask: torch.Tensor | None
+    """float32 [stop - start, width] to add to their scores: MASKED where a row must not look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,6 @@ class Part:
     stop: int
     width: int
     products: tuple[Product, ...]
-    mask_start: int
-    mask: torch.Tensor | None
-    """float32 [masked rows, width] to add to the part's rows from mask_start on: MASKED where a row must not look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,15 +181,16 @@ def _wave(segments: Sequence[Segment], wave: int, table: BlockTable, positions: 
     parts, start = [], 0
     active = [segment for segment in segments if segment.num_waves > wave]
     for width, some in _by_width(active, wave):
-        products: list[Product] = []
+        places: list[tuple[int, int, int]] = []
         starts, count = [], 0
         for segment in some:
             block = segment.first_block + wave
-            _append_product(products, count, count + segment.num_rows, table.numbers[segment.span][block])
+            _append_place(places, count, count + segment.num_rows, table.numbers[segment.span][block])
             starts.append(np.full(segment.num_rows, block * BLOCK))
             count += segment.num_rows
-        mask_start, mask = _mask(np.concatenate(starts), positions[start : start + count], reach, width)
-        parts.append(Part(start, start + count, width, tuple(products), mask_start, mask))
+        hidden = _hidden(np.concatenate(starts), positions[start : start + count], reach, width)
+        products = [Product(low, high, block, _mask(hidden[low:high])) for low, high, block in places]
+        parts.append(Part(start, start + count, width, tuple(products)))
         start += count
     return Wave(tuple(parts))
 
@@ -214,26 +214,25 @@ def _by_width(active: Sequence[Segment], wave: int) -> list[tuple[int, list[Segm
     return joined
 
 
-def _append_product(products: list[Product], start: int, stop: int, block: int) -> None:
-    """Join the rows to the last product where they meet the same block."""
-    if products and products[-1].block == block:
-        start = products.pop().start
-    products.append(Product(start, stop, block))
+def _append_place(places: list[tuple[int, int, int]], start: int, stop: int, block: int) -> None:
+    """Join rows [start, stop) to the last ones where they meet the same block."""
+    if places and places[-1][2] == block:
+        start = places.pop()[0]
+    places.append((start, stop, block))
 
 
-def _mask(block_starts: np.ndarray, positions: np.ndarray, reach: Reach, width: int) -> tuple[int, torch.Tensor | None]:
-    """The smallest run of rows that need masking, and their mask."""
-    needed = positions < block_starts + width - 1
-    if reach is not None:
-        needed |= first_seen(positions, reach) > block_starts
-    rows = np.flatnonzero(needed)
-    if not len(rows):
-        return 0, None
-    low, high = rows[0], rows[-1] + 1
+def _hidden(block_starts: np.ndarray, positions: np.ndarray, reach: Reach, width: int) -> np.ndarray:
+    """bool [rows, width]: which keys of its block a row must not look at."""
     # Distances to the block's first key: key j is hidden from a row that sits less than j keys further on.
-    distance = torch.from_numpy(positions[low:high] - block_starts[low:high])[:, None]
-    column = torch.arange(width)
-    hidden = column > distance
+    column = np.arange(width)
+    hidden = column > (positions - block_starts)[:, None]
     if reach is not None:
-        hidden |= column < torch.from_numpy(first_seen(positions[low:high], reach) - block_starts[low:high])[:, None]
-    return int(low), torch.zeros(hidden.shape).masked_fill_(hidden, MASKED)
+        hidden |= column < (first_seen(positions, reach) - block_starts)[:, None]
+    return hidden
+
+
+def _mask(hidden: np.ndarray) -> torch.Tensor | None:
+    """What is added to scores of which some are hidden; None where none is."""
+    if not hidden.any():
+        return None
+    return torch.zeros(hidden.shape).masked_fill_(torch.from_numpy(hidden), MASKED)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from evalcard_engine.arithmetic.products import ROW_TILE
 from evalcard_engine.attention.tiles import BLOCK, Segment
-from evalcard_engine.numerics import ROW_TILE
 
 STRIP_BYTES = 768 << 10
 """Keys, or values, of one product: they are read into the second cache of a processor core just before it."""

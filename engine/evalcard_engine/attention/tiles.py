@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from evalcard_engine.arithmetic.products import ROW_TILE
 from evalcard_engine.attention.reach import Reach, first_seen
 from evalcard_engine.batch import Span
-from evalcard_engine.numerics import ROW_TILE
 
 BLOCK = 256
 """Keys reduced at once; a boundary of the rounding, so it is the same for every page size and sequence."""

@@ -8,7 +8,7 @@ as fast as oneDNN's fused quantized linear, and leaves the order of the multipli
 import torch
 from torch import nn
 
-from evalcard_engine import numerics
+from evalcard_engine.arithmetic.int8 import int8_product
 from evalcard_engine.quant.weight import QuantizedWeight
 from evalcard_engine.quant.workspace import Workspace
 
@@ -51,7 +51,7 @@ class Int8Linear(nn.Module):
     def scaled(self, codes: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """The linear of one block of quantized tokens, int8 [rows, in] and float32 [rows, 1], into out [rows, out]."""
         integers = self._workspace.take("product", out.shape[0], out.shape[1], torch.int32)
-        numerics.int8_product(codes, self.codes.t(), out=integers)
+        int8_product(codes, self.codes.t(), out=integers)
         # In place: an integer and its float32 are both of four bytes, and each is read before it is overwritten.
         product = integers.view(torch.float32).copy_(integers).mul_(scales)
         if self.bias is None:

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from evalcard_engine import numerics
+from evalcard_engine.arithmetic import exact_linear
 from evalcard_engine.quant.activations import round_activations
 from evalcard_engine.quant.int8_linear import Int8Linear, serves_int8
 from evalcard_engine.quant.kernel_linear import KernelLinear
@@ -21,11 +21,11 @@ class ExactLinear(nn.Module):
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         super().__init__()
-        self.weight = numerics.pack_linear(weight)
+        self.weight = exact_linear.pack_linear(weight)
         self.bias = bias
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return numerics.linear(x, self.weight, self.bias)
+        return exact_linear.linear(x, self.weight, self.bias)
 
 
 class DenseLinear(nn.Module):

@@ -5,7 +5,7 @@ from functools import cache
 import torch
 from torch import nn
 
-from evalcard_engine import numerics
+from evalcard_engine.arithmetic import exact_linear
 from evalcard_engine.quant.row_tiles import RowTiles
 from evalcard_engine.quant.weight import QuantizedWeight
 from evalcard_engine.quant.workspace import Workspace
@@ -41,7 +41,7 @@ class TiledLinear(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = x.reshape(-1, self.in_features)
         if self._rows is None:
-            out = numerics.linear(rows, numerics.pack_linear(self._tile(0, self.out_features)), self.bias)
+            out = exact_linear.linear(rows, exact_linear.pack_linear(self._tile(0, self.out_features)), self.bias)
         elif self._rows >= self.out_features:
             out = _product(rows, self._tile(0, self.out_features), self.bias)
         else:
@@ -76,14 +76,14 @@ def tiles_serve(out: int, width: int, dtype: torch.dtype) -> bool:
     """Whether on this machine tiles of a plain weight [out, in] give the bits that the prepacked whole gives.
 
     Tried with that shape, for as few rows as a decode step has and as many as take another kernel. Where the answer is
-    no, nothing changes but speed, so it needs no place in the numerics.
+    no, nothing changes but speed, so it needs no place in the linear.
     """
-    if not numerics.onednn_serves(dtype):
+    if not exact_linear.onednn_serves(dtype):
         return False
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(out, width, generator=generator).to(dtype)
     x = torch.randn(67, width, generator=generator).to(dtype)
-    whole = numerics.linear(x, numerics.pack_linear(weight), None)
+    whole = exact_linear.linear(x, exact_linear.pack_linear(weight), None)
     step = tile_rows(out, width)
     for rows in (1, 7, 33, 64):
         parts = [_product(x[3 : 3 + rows], tile, None) for tile in weight.split(step)]
@@ -94,4 +94,4 @@ def tiles_serve(out: int, width: int, dtype: torch.dtype) -> bool:
 
 def _product(rows: torch.Tensor, tile: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """rows [n, in] times a tile [m, in] that is not laid out: for a weight used once that costs more than it saves."""
-    return numerics.linear(rows, numerics.PackedLinear(tile.shape[0], tile.shape[1], tile, None), bias)
+    return exact_linear.linear(rows, exact_linear.PackedLinear(tile.shape[0], tile.shape[1], tile, None), bias)

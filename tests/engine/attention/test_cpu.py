@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from evalcard_engine.arithmetic.products import exact_widths
 from evalcard_engine.attention import cpu, strips, torch_ref
 from evalcard_engine.attention.blocks import read_blocks
 from evalcard_engine.attention.plan import block_table, geometry
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.cache.pool import KVPool, KVShape
-from evalcard_engine.numerics import exact_widths
 
 SHAPES = [(1, 1, 32, 32), (9, 3, 64, 64), (4, 2, 80, 48), (12, 1, 96, 96), (8, 8, 128, 128), (3, 3, 256, 256)]
 """(heads, kv_heads, key_size, value_size)"""

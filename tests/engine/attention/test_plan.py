@@ -31,9 +31,9 @@ def seen_by_row(plan: Geometry) -> tuple[list[list[int]], torch.Tensor]:
             for part in wave.parts:
                 mask = torch.full((part.stop - part.start, BLOCK), MASKED)
                 mask[:, : part.width] = 0.0
-                if part.mask is not None:
-                    mask[part.mask_start : part.mask_start + len(part.mask), : part.width] = part.mask
                 for product in part.products:
+                    if product.mask is not None:
+                        mask[product.start : product.stop, : part.width] = product.mask
                     covered += range(part.start + product.start, part.start + product.stop)
                     for row in range(product.start, product.stop):
                         met[chunk.start + part.start + row].append(product.block)

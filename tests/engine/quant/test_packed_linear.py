@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from evalcard_engine import numerics
+from evalcard_engine.arithmetic import exact_linear
 from evalcard_engine.quant import packed_linear
 from evalcard_engine.quant.elements import INT4, pack_integers
 from evalcard_engine.quant.linear import RoundedLinear, quantized_linear
@@ -79,13 +79,13 @@ def test_a_row_depends_on_neither_its_neighbours_nor_the_threads(scheme: str, th
 
 def test_where_tiles_round_otherwise_the_whole_weight_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which the product of a tile is not that of the whole: slower, and still the same bits."""
-    true = numerics.linear
+    true = exact_linear.linear
 
     def off(x, weight, bias):
         found = true(x, weight, bias)
         return found if weight.plain is not None or weight.packed.is_mkldnn else found + 1e-6
 
-    monkeypatch.setattr(numerics, "linear", off)
+    monkeypatch.setattr(exact_linear, "linear", off)
     x, weight, bias = case("w4a16")
     assert not tiles_serve(200, 96, torch.float32)
     packed = TiledLinear(weight, bias, torch.float32, Workspace())
@@ -94,7 +94,7 @@ def test_where_tiles_round_otherwise_the_whole_weight_is_one(monkeypatch: pytest
 
 
 def test_tiles_are_used_where_they_serve() -> None:
-    if not numerics.onednn_serves(torch.float32):
+    if not exact_linear.onednn_serves(torch.float32):
         pytest.skip("no exact oneDNN product on this machine")
     assert tiles_serve(200, 96, torch.float32)
     _, weight, bias = case("w4a16")
