@@ -1,6 +1,6 @@
 """The same 64 prompts at batch sizes 1, 7 and 64, prefix cache on and off, 1 and 2 threads: is any bit different?
 
-    python engine/benchmarks/batch_independence.py --model DIR
+    python engine/benchmarks/batch_independence.py --model DIR [--dtype auto|float32|bfloat16]
 
 Every prompt is continued greedily and scored; tokens and log-probabilities are compared exactly. Exits with 1 where
 any setting gives another answer than the first.
@@ -12,7 +12,7 @@ import random
 import sys
 import time
 
-from evalcard_engine.config import EngineConfig
+from evalcard_engine.config import DTYPES, EngineConfig
 from evalcard_engine.engine import Engine
 from evalcard_engine.models import open_model
 from evalcard_engine.request import Generate, Score
@@ -34,10 +34,12 @@ def requests_for(vocab: int, count: int, new_tokens: int) -> list[Generate | Sco
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
+    parser.add_argument("--dtype", choices=DTYPES, default="auto")
     parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--new-tokens", type=int, default=4)
     args = parser.parse_args()
-    model = open_model(args.model, dtype="float32", device="cpu", scheme=None)
+    model = open_model(args.model, dtype=args.dtype, device="cpu", scheme=None)
+    print(model.numerics, flush=True)
     requests = requests_for(model.info.vocab_size, args.prompts, args.new_tokens)
     first, differing = None, 0
     for size, cache, threads in itertools.product((1, 7, 64), (True, False), (1, 2)):
@@ -55,7 +57,9 @@ def answers(model, requests, size: int, cache: bool, threads: int) -> tuple[dict
     import torch
 
     torch.set_num_threads(threads)
-    config = EngineConfig(dtype="float32", device="cpu", max_sequences=size, prefix_cache=cache, kv_memory=2 << 30)
+    config = EngineConfig(
+        dtype=model.info.dtype, device="cpu", max_sequences=size, prefix_cache=cache, kv_memory=2 << 30
+    )
     start = time.perf_counter()
     engine = Engine(model, config.resolve("cpu", 512))
     found = {answer.id: getattr(answer, "token_ids", None) or answer.logprobs for answer in engine.run(requests)}

@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import rendered_match  # noqa: E402
 from peer_lm_eval import versions  # noqa: E402
 from rendered import render, script_side  # noqa: E402
-from rendered_match import PLAIN  # noqa: E402
 from suites import SUITES, common_options, limit_of, resolved  # noqa: E402
 
 PEER = "transformers generate_batch"
@@ -39,7 +38,7 @@ def main() -> None:
     env = {"OMP_NUM_THREADS": str(args.threads), "HF_HUB_OFFLINE": "1"}
     peer = script_side(rendered, command, env, args.cap)
     version = versions(sys.executable, "transformers", "torch")
-    rendered_match.compare(args, rendered, [PLAIN], PEER, version, "float32, no stop strings", peer)
+    rendered_match.compare(args, rendered, ["fp32"], PEER, version, "float32, no stop strings", peer)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """evalcard against OpenVINO GenAI's continuous batching on a GGUF of the same model: whole commands, the same prompts.
 
     python engine/benchmarks/compare_openvino.py --peer-python ENV/bin/python --gguf FILE.gguf --model DIR
-        --data-root DIR [--tasks gsm8k|gsm8k_cot] [--schemes w8a8,fp32] [--limit N|all] [--csv results/benchmarks.csv]
+        --data-root DIR [--tasks gsm8k|gsm8k_cot] [--schemes w8a8,bf16,fp32] [--limit N|all]
+        [--csv results/benchmarks.csv]
 
 The peer lives in an environment of its own: ``python -m venv ENV; ENV/bin/pip install openvino-genai``. It reads the
 GGUF itself. Both sides get the token ids that evalcard renders, its stop strings and longest answer, and decode
@@ -22,7 +23,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import rendered_match  # noqa: E402
 from peer_lm_eval import versions  # noqa: E402
 from rendered import render, script_side  # noqa: E402
-from rendered_match import PLAIN  # noqa: E402
 from suites import SUITES, common_options, limit_of, resolved  # noqa: E402
 
 PEER = "OpenVINO GenAI"
@@ -46,8 +46,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--schemes",
         type=rendered_match.schemes,
-        default=["w8a8", PLAIN],
-        help=f"of evalcard; {PLAIN}: the model as it is",
+        default=["w8a8", "bf16", "fp32"],
+        help="of evalcard; bf16 and fp32: the model as it is",
     )
     parser.add_argument("--cache-gib", type=int, default=4, help="memory of the peer's KV cache")
     args = resolved(parser.parse_args())

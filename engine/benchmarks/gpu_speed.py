@@ -146,8 +146,8 @@ def make_model(bench: Bench, name: str) -> PreparedModel:
     )  # fmt: skip
     nothing: Any = None
     plan = ModelPlan(
-        nothing, family, config, dtype, bench.device, scheme, "random", module, nothing, None, kernels=True,
-        long_rope=None,
+        nothing, family, config, dtype, bench.device, scheme, "random", module, nothing, None, kv_dtype=dtype,
+        kernels=True, long_rope=None,
     )  # fmt: skip
     return PreparedModel(module, info, plan)
 

@@ -12,27 +12,27 @@ from suites import SUITES, evalcard_side, limit_of, limits_of
 from evalcard_engine.errors import EngineError
 from evalcard_engine.quant.scheme import parse_scheme
 
-PLAIN = "fp32"
-"""The model as it is, in float32 arithmetic."""
+PLAIN = {"fp32": "float32", "bf16": "bfloat16"}
+"""The model as it is, and the dtype it is computed in; schemes are computed in what evalcard finds best."""
 
 
 def schemes(text: str) -> list[str]:
-    """Schemes of evalcard separated by commas, or fp32; an unknown one is an argument's error."""
+    """Schemes of evalcard separated by commas, or names of PLAIN; an unknown one is an argument's error."""
     found = [part.strip().lower() for part in text.split(",") if part.strip()]
     for name in found:
-        if name != PLAIN:
+        if name not in PLAIN:
             try:
                 parse_scheme(name)
             except EngineError as error:
-                raise argparse.ArgumentTypeError(f"{error} {PLAIN} is the model as it is.") from None
+                raise argparse.ArgumentTypeError(f"{error} {' and '.join(PLAIN)} are the model as it is.") from None
     if not found:
-        raise argparse.ArgumentTypeError(f"no scheme is named; give some, such as w8a8,{PLAIN}")
+        raise argparse.ArgumentTypeError("no scheme is named; give some, such as w8a8,fp32")
     return list(dict.fromkeys(found))
 
 
 def head_of(name: str) -> str:
     """The precision of evalcard's output head under a scheme, on a CPU."""
-    bits = None if name == PLAIN else parse_scheme(name).head_bits
+    bits = None if name in PLAIN else parse_scheme(name).head_bits
     return "float32" if bits is None else f"int{bits}"
 
 
@@ -51,7 +51,12 @@ def compare(
     suite, limit = SUITES[args.tasks], limit_of(args, SUITES[args.tasks])
     title = f"{suite.title}, {len(rendered.items)} items, {rendered.prompt_tokens} prompt tokens"
     print(f"{title}: evalcard against {peer_name} ({setting}; {version})", flush=True)
-    ours = {f"evalcard {name}": evalcard_side(args, suite, limit, None if name == PLAIN else name) for name in names}
+    ours = {
+        f"evalcard {name}": evalcard_side(args, suite, limit, dtype=PLAIN[name])
+        if name in PLAIN
+        else evalcard_side(args, suite, limit, name)
+        for name in names
+    }
     print("; ".join(f"evalcard {name}: head {head_of(name)}" for name in names), flush=True)
     referee = Referee(limits_of(args), lambda text: print(text, flush=True))
     heads = ", ".join(f"evalcard {name} {head_of(name)}" for name in names)

@@ -37,25 +37,29 @@ SUITES = {
 
 
 def evalcard_command(
-    suite: Suite, model: str, data_root: Path, out: Path, *, limit: int | None, threads: int
+    suite: Suite, model: str, data_root: Path, out: Path, *, limit: int | None, threads: int, dtype: str = "auto"
 ) -> list[str]:
     """The plain command; nothing stored is taken, and prompts, grading, comparison and card are part of it."""
     command = [
         sys.executable, "-m", "evalcard", "run", "--baseline", model, "--tasks", ",".join(suite.tasks),
         "--num-fewshot", str(suite.num_fewshot), "--data-root", str(data_root), "--out", str(out), "--fresh", "--quiet",
-        "--threads", str(threads),
+        "--threads", str(threads), "--dtype", dtype,
     ]  # fmt: skip
     return command if limit is None else [*command, "--limit-per-subtask", str(limit)]
 
 
-def evalcard_side(args: argparse.Namespace, suite: Suite, limit: int | None, scheme: str | None = None) -> Side:
+def evalcard_side(
+    args: argparse.Namespace, suite: Suite, limit: int | None, scheme: str | None = None, dtype: str = "auto"
+) -> Side:
     """evalcard, from the command line to the written card; ``scheme`` is applied on the fly."""
     model = f"{args.model}:{scheme}" if scheme else str(args.model)
 
     def run() -> Measured:
         with tempfile.TemporaryDirectory() as scratch:
             out = Path(scratch)
-            command = evalcard_command(suite, model, args.data_root, out, limit=limit, threads=args.threads)
+            command = evalcard_command(
+                suite, model, args.data_root, out, limit=limit, threads=args.threads, dtype=dtype
+            )
             env = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": str(args.threads)}
             done = run_command(command, env)
             return Measured(done.usage, of_evalcard(out), output_tokens(out))

@@ -73,9 +73,9 @@ class ExactActivation(nn.Module):
         """
         if self._function is not silu:
             return self(gate).mul_(up)
-        numbers = gate
+        numbers, (rows, width) = gate, gate.shape
         if gate.dtype != torch.float32:
-            numbers = workspace.take("gate in float32", *gate.shape, torch.float32).copy_(gate)
-        spare = workspace.take("spare", *gate.shape, torch.float32)
+            numbers = workspace.take("gate in float32", rows, width, torch.float32).copy_(gate)
+        spare = workspace.take("spare", rows, width, torch.float32)
         numbers.div_(torch.neg(numbers, out=spare).exp_().add_(1.0))
         return (gate if numbers is gate else gate.copy_(numbers)).mul_(up)

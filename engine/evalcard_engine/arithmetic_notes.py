@@ -1,5 +1,7 @@
 """What the numerics string says of quantized linears and of kernels: other arithmetic gives other answers."""
 
+import torch
+
 from evalcard_engine.arithmetic.products import fused_serves
 from evalcard_engine.checkpoint.claims import Claims
 from evalcard_engine.kernels import dispatch
@@ -7,9 +9,9 @@ from evalcard_engine.quant.linear import LINEARS_VERSION
 from evalcard_engine.quant.scheme import Scheme
 
 
-def attention_note(kv_heads: int, head_sizes: tuple[int, int]) -> str:
-    """How a block of keys is met on the CPU; soft-capped scores are met by products anywhere."""
-    return f"attention {'fused' if fused_serves(kv_heads, head_sizes) else 'by products'}"
+def attention_note(dtype: torch.dtype, kv_heads: int, head_sizes: tuple[int, int]) -> str:
+    """How blocks of keys held as ``dtype`` are met on the CPU; soft-capped scores are met by products anywhere."""
+    return f"attention {'fused' if fused_serves(dtype, kv_heads, head_sizes) else 'by products'}"
 
 
 def linear_notes(scheme: Scheme | None, claims: Claims, kernels: bool) -> tuple[str, ...]:

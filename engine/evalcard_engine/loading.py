@@ -1,6 +1,6 @@
 """From an empty module to one that holds our linears and every weight of the checkpoint."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 
 import torch
@@ -15,7 +15,7 @@ from evalcard_engine.checkpoint.source import ADVICE
 from evalcard_engine.errors import EngineError
 from evalcard_engine.fusion import fuse
 from evalcard_engine.quant.held import held_bytes
-from evalcard_engine.quant.linear import plain_linear, quantized_linear, serves_int8
+from evalcard_engine.quant.linear import WideHead, plain_linear, quantized_linear, serves_int8
 from evalcard_engine.quant.quantize import quantize, sparsify24
 from evalcard_engine.quant.scheme import SCHEMES, Scheme
 from evalcard_engine.quant.weight import QuantizedWeight
@@ -23,6 +23,9 @@ from evalcard_engine.quant.workspace import Workspace
 
 DECODER = "model.layers."
 """Where a scheme applies; the embedding and the head stay as they are, and so do routers, which are no linears."""
+
+HEAD = "lm_head"
+"""The linear that makes logits."""
 
 KEPT = frozenset({"shared_expert_gate"})
 """Linears of the decoder that weigh experts as a router does."""
@@ -77,6 +80,16 @@ class Stock:
     model: str = "the model"
     """As the user wrote it."""
 
+    @property
+    def head_dtype(self) -> torch.dtype:
+        """What logits are computed in."""
+        return head_dtype(self.dtype, self.device, self.kernels)
+
+
+def head_dtype(dtype: torch.dtype, device: str, kernels: bool) -> torch.dtype:
+    """What a model of ``dtype`` computes its logits in: float32 on the CPU, where that costs little."""
+    return torch.float32 if device == "cpu" and not kernels else dtype
+
 
 def fill(module: nn.Module, stock: Stock, on_progress: OnProgress | None) -> Tally:
     """Put every weight in its place, one module after the other, so that no more than one exists twice.
@@ -106,7 +119,10 @@ def _fill_one(module: nn.Module, name: str, owner: nn.Module, stock: Stock, tall
         _fill_own(name, owner, stock, tally)
         return
     assert isinstance(owner, nn.Linear), name
-    linear = _linear(name, owner, stock, tally)
+    if name == HEAD and stock.head_dtype != stock.dtype:
+        linear: nn.Module = WideHead(_linear(name, owner, replace(stock, dtype=stock.head_dtype), tally))
+    else:
+        linear = _linear(name, owner, stock, tally)
     if name.startswith(DECODER):
         tally.linear_held += held_bytes(linear)
     _replace(module, name, linear)

@@ -9,7 +9,7 @@ from evalcard_engine.building import is_linear
 from evalcard_engine.checkpoint.claims import Claims, Quantized
 from evalcard_engine.checkpoint.tensor_files import TensorFile
 from evalcard_engine.errors import OutOfMemory
-from evalcard_engine.loading import scheme_of
+from evalcard_engine.loading import HEAD, scheme_of
 from evalcard_engine.quant.scheme import Scheme
 
 INT8_PRODUCTS = "w8a8"
@@ -23,11 +23,13 @@ def weights_need(
     scheme: Scheme | None,
     dtype: torch.dtype,
     is_packed: bool,
+    head_dtype: torch.dtype | None = None,
 ) -> int:
     """Bytes that the weights of a model on meta come to in memory, of packed ones without the scales made on the way.
 
     tensors: the checkpoint's; scheme: what is done to linears on the way in; is_packed: whether quantized linears keep
-    their compressed size. A head that shares its weight with the embedding is held beside it.
+    their compressed size; head_dtype: of the head, where it is not ``dtype``. A head that shares its weight with the
+    embedding is held beside it.
     """
     total = 0
     for name, owner in module.named_modules():
@@ -36,7 +38,8 @@ def weights_need(
                 continue
             is_weight = leaf == "weight" and is_linear(owner)
             codes = _code_bytes(f"{name}.{leaf}", made, claims, tensors, scheme, is_packed) if is_weight else None
-            item_size = dtype.itemsize if is_linear(owner) else made.dtype.itemsize
+            held = (head_dtype or dtype) if name == HEAD else dtype
+            item_size = held.itemsize if is_linear(owner) else made.dtype.itemsize
             total += made.numel() * item_size if codes is None else codes
     return total
 

@@ -20,7 +20,7 @@ from evalcard_engine.errors import EngineError
 from evalcard_engine.faults import FirstFault, watched
 from evalcard_engine.kv_choice import cache_words
 from evalcard_engine.last_layer import compute_asked_rows_only, last_rows
-from evalcard_engine.loading import Stock, fill
+from evalcard_engine.loading import Stock, fill, head_dtype
 from evalcard_engine.memory import free_memory
 from evalcard_engine.model_memory import check_memory, weights_need
 from evalcard_engine.planning import ModelPlan, plan_model
@@ -81,7 +81,7 @@ class PreparedModel:
         self.numerics = plan.numerics
         self._module = module
         self._dtype = plan.dtype
-        self._kv_dtype = _kv_dtype(plan)
+        self._kv_dtype = plan.kv_dtype
         self._heads = plan.config.num_attention_heads
         self._rules = tuple(plan.family.rule(layer.self_attn) for layer in decoder_layers(module))
         self._shapes = [KVShape(*plan.family.kv_shape(plan.config)) for _ in self._rules]
@@ -189,7 +189,7 @@ def open_model(
         weight_bytes=tally.num_bytes,
         dtype=str(plan.dtype).removeprefix("torch."),
         device=device,
-        kv_cache=cache_words(plan.kv_codes) or str(_kv_dtype(plan)).removeprefix("torch."),
+        kv_cache=cache_words(plan.kv_codes) or str(plan.kv_dtype).removeprefix("torch."),
         linear_form=form_words(choice, plan.kernels, tally),
         linear_bytes=tally.linear_held,
     )
@@ -215,12 +215,6 @@ def identify(
     return ModelIdentity(_weights_name(digest, scheme), plan.numerics)
 
 
-def _kv_dtype(plan: ModelPlan) -> torch.dtype:
-    """Of keys and values that are not coded. On the CPU attention is computed in float32 and reads its blocks in place,
-    so halves would be widened again in every step; they are, once, when they are written."""
-    return torch.float32 if plan.device == "cpu" and not plan.kernels else plan.dtype
-
-
 def _weights_scheme(scheme: Scheme | None) -> Scheme | None:
     return scheme if scheme is not None and scheme.changes_weights else None
 
@@ -231,7 +225,10 @@ def _choose_form(plan: ModelPlan, model: str, device: str, scheme: Scheme | None
     choice = None if plan.kernels else choose_for(plan.module, plan.claims, scheme, plan.dtype, device, weights)
     weights_scheme = _weights_scheme(scheme)
     is_packed = plan.kernels or (choice is not None and choice.form == "packed")
-    needed = weights_need(plan.module, plan.claims, plan.checkpoint.tensors, weights_scheme, plan.dtype, is_packed)
+    needed = weights_need(
+        plan.module, plan.claims, plan.checkpoint.tensors, weights_scheme, plan.dtype, is_packed,
+        head_dtype(plan.dtype, device, plan.kernels),
+    )  # fmt: skip
     is_quantized = bool(plan.claims.schemes) or weights_scheme is not None
     check_memory(model, needed, free_memory(device), device, plan.dtype, is_quantized=is_quantized, is_packed=is_packed)
     return choice

@@ -27,6 +27,9 @@ from evalcard_engine.quant.scheme import Scheme
 from evalcard_engine.weights_choice import check_on_gpu
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+CPU_KV_DTYPES = {torch.float32: torch.float32, torch.bfloat16: torch.bfloat16, torch.float16: torch.float32}
+"""Of keys and values, by what a model is computed in: no attention on the CPU takes float16, so it is widened once."""
+
 CHECKPOINT_DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 
 
@@ -46,7 +49,9 @@ class ModelPlan:
     """Parameters on meta."""
     claims: Claims
     kv_codes: tuple[KVCodes, ...] | None
-    """By layer; None stores keys and values as ``dtype``."""
+    """By layer; None stores keys and values as numbers."""
+    kv_dtype: torch.dtype
+    """Of those numbers."""
     kernels: bool
     """Whether Triton kernels run the quantized linears and what lies between."""
     long_rope: LongRope | None
@@ -93,12 +98,16 @@ def plan_model(
         check_on_gpu(weights, kernels)
     used = kernel_notes(hook_modules(module, family), scheme, claims) if kernels else ""
     notes = (*linear_notes(scheme, claims, kernels), *cache_notes(codes))
+    kv_dtype = arithmetic
     if device == "cpu" and not kernels:
-        notes = (attention_note(kv_heads, (sizes[0], sizes[1])), *notes)
+        kv_dtype = CPU_KV_DTYPES[arithmetic]
+        read_as = torch.float32 if codes is not None else kv_dtype
+        notes = (attention_note(read_as, kv_heads, (sizes[0], sizes[1])), *notes)
     name = numerics.describe(device, arithmetic, faults, *notes, kernels=used)
     return ModelPlan(
-        checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes, kernels, long_rope
-    )
+        checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes, kv_dtype, kernels,
+        long_rope,
+    )  # fmt: skip
 
 
 def _check_device(device: str) -> None:
@@ -108,14 +117,21 @@ def _check_device(device: str) -> None:
         raise EngineError("device is 'cuda' and torch finds no GPU here; use device='cpu' or 'auto'.")
 
 
+def auto_dtype(model: str, device: str, revision: str | None = None) -> str:
+    """What "auto" is for a model, a name of DTYPES: for others that are to be computed alike. Raises EngineError."""
+    found = _resolve_dtype("auto", device, read_checkpoint(model, revision))
+    return next(name for name, dtype in DTYPES.items() if dtype == found)
+
+
 def _resolve_dtype(dtype: str, device: str, checkpoint: Checkpoint) -> torch.dtype:
     if dtype in DTYPES:
         return DTYPES[dtype]
     if dtype != "auto":
         raise EngineError(f"unknown dtype {dtype!r}; choose auto, {', '.join(DTYPES)}.")
-    largest = max(checkpoint.tensors.values(), key=lambda place: torch.Size(place.shape).numel(), default=None)
-    # Where no file can be read there is no largest tensor, and the claims say what is wrong.
-    stored = CHECKPOINT_DTYPES.get("" if largest is None else largest.dtype, torch.float32)
+    # Codes tell nothing; whatever is not compressed does, be it the embedding alone.
+    plain = [place for place in checkpoint.tensors.values() if place.dtype in CHECKPOINT_DTYPES]
+    largest = max(plain, key=lambda place: torch.Size(place.shape).numel(), default=None)
+    stored = torch.float32 if largest is None else CHECKPOINT_DTYPES[largest.dtype]
     if device == "cpu":
         return cpu_plan().bfloat16_arithmetic if stored == torch.bfloat16 else torch.float32
     return stored

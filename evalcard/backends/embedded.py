@@ -43,6 +43,8 @@ class EmbeddedBackend:
         self._progress = progress or Silent()
         self._options = _options(spec.model_args | model.args)
         self._engine: Engine | None = None
+        self._auto_dtype: str | None = None
+        """Of the run's baseline, once it was asked for."""
         self._identity: Identity | None = None
         self._facts: dict[str, float | int | str | None] = {}
         self._planned = dict.fromkeys(PLANNED, 0)
@@ -64,7 +66,7 @@ class EmbeddedBackend:
         from evalcard_engine.engine import numerics_name
         from evalcard_engine.models import identify
 
-        device, dtype = _resolved(self._spec)
+        device, dtype = self._resolved()
         scheme = parse_scheme(self._model.scheme) if self._model.scheme else None
         found = identify(
             self._model.location,
@@ -75,6 +77,19 @@ class EmbeddedBackend:
             weights=self._spec.weights,
         )
         return Identity(found.weights, numerics_name(found.numerics), *self._looked_into())
+
+    def _resolved(self) -> tuple[str, str]:
+        """(device, dtype) as the engine resolves them when it opens, but that "auto" is for every model of a run what
+        it is for the baseline: a difference of arithmetic would be taken for one of compression."""
+        import torch
+
+        from evalcard_engine.planning import auto_dtype
+
+        spec, baseline = self._spec, self._spec.baseline
+        device = spec.device if spec.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+        if spec.dtype == "auto" and self._auto_dtype is None:
+            self._auto_dtype = auto_dtype(baseline.location, device, baseline.revision)
+        return device, self._auto_dtype or spec.dtype
 
     def _looked_into(self) -> tuple[str | None, Description]:
         """How the files are compressed, where nothing else is done to them, and what they say of themselves."""
@@ -168,7 +183,7 @@ class EmbeddedBackend:
 
         spec = self._spec
         return EngineConfig(
-            dtype=spec.dtype,
+            dtype=self._resolved()[1],
             device=spec.device,
             scheme=parse_scheme(self._model.scheme) if self._model.scheme else None,
             weights=spec.weights,
@@ -200,16 +215,6 @@ def _options(arguments: dict[str, str]) -> dict[str, Any]:
         return {name: _ARGUMENTS[name](text) for name, text in arguments.items() if name != "tokenizer"}
     except ValueError as error:
         raise UserError(f"a model argument is no whole number: {error}.") from None
-
-
-def _resolved(spec: RunSpec) -> tuple[str, str]:
-    """(device, dtype) as the engine resolves them when it opens."""
-    import torch
-
-    from evalcard_engine.config import EngineConfig
-
-    device = spec.device if spec.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    return device, EngineConfig(dtype=spec.dtype, device=device).resolve(device, 1 << 16).dtype
 
 
 def _requests(number: int, item: Item) -> Iterator[Request]:

@@ -76,7 +76,7 @@ def _given(flags: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--dtype",
     type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
-    help="Arithmetic; auto: float32 on CPU, the checkpoint's own on a GPU.",
+    help="Arithmetic; auto: the checkpoint's own where the machine is fast in it, else float32.",
 )
 @click.option("--device", metavar="DEVICE", help="auto (default), cpu or cuda.")
 @click.option(

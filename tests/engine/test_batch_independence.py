@@ -16,8 +16,8 @@ from evalcard_engine.request import Generate, Sampling, Score
 VOCAB = 211
 
 
-@pytest.fixture(scope="module")
-def tiny_llama(tmp_path_factory):
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def tiny_llama(tmp_path_factory, request):
     """A Llama with random weights, large enough in its logits to be decided by the last bits now and then."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -34,22 +34,22 @@ def tiny_llama(tmp_path_factory):
     )
     folder = tmp_path_factory.mktemp("tiny_llama")
     LlamaForCausalLM(config).save_pretrained(folder)
-    return open_model(str(folder), dtype="float32", device="cpu", scheme=None)
+    return open_model(str(folder), dtype=request.param, device="cpu", scheme=None)
 
 
 @pytest.fixture(scope="module", params=["kv=fp8", "kv=int8"])
 def coded_llama(tiny_llama, request):
     """The same model with a KV cache in eight bits."""
     scheme = parse_scheme(request.param)
-    return open_model(str(tiny_llama.info.path), dtype="float32", device="cpu", scheme=scheme)
+    return open_model(str(tiny_llama.info.path), dtype=tiny_llama.info.dtype, device="cpu", scheme=scheme)
 
 
-@pytest.fixture(scope="module")
-def real_model():
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def real_model(request):
     folder = os.environ.get("EVALCARD_TEST_MODEL")
     if not folder:
         pytest.skip("EVALCARD_TEST_MODEL names no model folder")
-    return open_model(folder, dtype="float32", device="cpu", scheme=None)
+    return open_model(folder, dtype=request.param, device="cpu", scheme=None)
 
 
 def requests_for(vocab: int, count: int, new_tokens: int) -> list:

@@ -20,7 +20,8 @@ if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("run by kernels/test_interpreter.py, in a process of its own", allow_module_level=True)
 
 from evalcard_engine import engine as engine_module
-from evalcard_engine import graphs, kernels, numerics, run_cache
+from evalcard_engine import graphs, kernels, run_cache
+from evalcard_engine.arithmetic import exact_linear
 from evalcard_engine.attention import triton
 from evalcard_engine.attention.paged_plan import host_plan
 from evalcard_engine.batch import Batch, Span
@@ -250,7 +251,7 @@ def test_a_step_asks_the_device_for_nothing(family: str, scheme: str | None, ope
             monkeypatch.setattr(module, "launch", lambda *given, **how: started.append(given[0]))
     monkeypatch.setattr("evalcard_engine.kernels.dispatch.serves", lambda device, dtype: True)
     # Where there is a GPU, plain linears are torch's.
-    monkeypatch.setattr(numerics, "linear", lambda x, weight, bias: x.new_empty(*x.shape[:-1], weight.out_features))
+    monkeypatch.setattr(exact_linear, "linear", lambda x, weight, bias: x.new_empty(*x.shape[:-1], weight.out_features))
     to_meta(model)
     pool = KVPool(model._shapes, 5, 16, torch.float32, "meta", model._codes)
     wanted = Span(0, 1, 5, (0,)), Span(1, 1, 20, (1, 2))

@@ -7,6 +7,7 @@ import torch
 
 from evalcard_engine import models
 from evalcard_engine.errors import EngineError, OutOfMemory
+from evalcard_engine.loading import head_dtype
 from evalcard_engine.model_memory import weights_need
 from evalcard_engine.models import open_model
 from evalcard_engine.planning import plan_model
@@ -37,7 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 def needed(folder: str, dtype: str, scheme: str | None, is_packed: bool) -> int:
     given = None if scheme is None else parse_scheme(scheme)
     plan = plan_model(folder, dtype, "cpu", given, None, "auto")
-    return weights_need(plan.module, plan.claims, plan.checkpoint.tensors, given, plan.dtype, is_packed)
+    head = head_dtype(plan.dtype, "cpu", kernels=False)
+    return weights_need(plan.module, plan.claims, plan.checkpoint.tensors, given, plan.dtype, is_packed, head)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +54,9 @@ def needed(folder: str, dtype: str, scheme: str | None, is_packed: bool) -> int:
     ],
 )
 def test_weights_are_reckoned_by_how_they_are_held(folder, dtype, scheme, is_packed, linear_bits):
-    size = 4 if dtype == "float32" else 2
-    assert needed(folder, dtype, scheme, is_packed) == LINEAR * linear_bits // 8 + OTHER * size
+    """Logits are computed in float32 whatever the rest is in."""
+    size, head = (4, 0) if dtype == "float32" else (2, VOCAB * HIDDEN * 2)
+    assert needed(folder, dtype, scheme, is_packed) == LINEAR * linear_bits // 8 + OTHER * size + head
 
 
 @pytest.mark.parametrize(("scheme", "weights"), [(None, "auto"), ("w8a16", "expanded"), ("w8a16", "packed")])

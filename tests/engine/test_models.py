@@ -165,10 +165,12 @@ def test_packed_equals_eager(checkpoint, name: str, page_size: int) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_no_bit_depends_on_the_step(checkpoint, name: str) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_no_bit_depends_on_the_step(checkpoint, name: str, dtype: str) -> None:
     """Alone or packed, whole or in chunks, on large pages or small ones: the same logits to the last bit."""
     tokens = sequences([1, 255, 256, 257, 530])
-    model = open_small(checkpoint(name))
+    model = open_small(checkpoint(name), dtype=dtype)
+    assert "rows exact" in model.numerics
     whole = Packed(model, tokens, 256).whole()
     assert_same_bits(Packed(model, tokens, 256).one_by_one((5, 1, 2, 121, 300)), whole)
     assert_same_bits(Packed(model, tokens[1:], 16).one_by_one((254,)), whole[1:])
@@ -244,6 +246,18 @@ def test_half_precision_is_near_and_keeps_rows_apart_where_it_says_so(checkpoint
     assert 0 < relative < 0.05, relative
     if "rows exact" in model.numerics:
         assert_same_bits(Packed(model, tokens, 256).one_by_one((3, 1, 90)), whole)
+
+
+@pytest.mark.parametrize("scheme", [None, "w4a16+head=w8"])
+def test_logits_of_half_precision_are_float32(checkpoint, scheme: str | None) -> None:
+    """Of bfloat16 eight bits would be left, and tokens that the model tells apart would tie."""
+    model = open_small(checkpoint("llama"), scheme, dtype="bfloat16")
+    (logits,) = Packed(model, sequences([60]), 256).whole()
+    assert logits.dtype == torch.float32
+    assert float((logits != logits.bfloat16().float()).float().mean()) > 0.9
+    hidden = torch.randn(3, 48, generator=torch.Generator().manual_seed(1)).bfloat16()
+    head = model._module.lm_head
+    assert torch.equal(head(hidden), head(hidden.float()))
 
 
 def test_a_broken_sequence_spoils_only_itself(checkpoint) -> None:

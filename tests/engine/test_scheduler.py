@@ -266,6 +266,33 @@ def test_idle_pages_are_evicted_before_anyone_is_preempted():
     assert world.preemptions == 0 and len(world.finished) == 10
 
 
+@pytest.mark.parametrize("stem_len", [8, 11])
+def test_pages_nobody_waits_for_are_used_again_before_memory_that_was_never_touched(stem_len):
+    """What a stem's followers share is kept as long as one of them waits, on a page's border or within it; the pages
+    of their own they pass on to each other."""
+    rng = random.Random(5)
+    stem = tokens(rng, stem_len)
+    followers = [stem + (token,) + tokens(rng, 4) for token in range(1, 40)]
+    world = World(200, max_sequences=4)
+    world.generate(*followers, tokens(rng, 30), count=3)
+    world.run()
+    distinct = stem_len + sum(len(follower) - stem_len for follower in followers) + 30
+    assert world.computed <= distinct + 2 * 40 + 4
+    assert 200 - world.allocator.num_warm - world.allocator.num_idle >= 170
+
+
+def test_an_answer_that_a_waiting_prompt_goes_on_from_is_kept():
+    world = World(40, max_sequences=1)
+    rng = random.Random(6)
+    prompt = tokens(rng, 9)
+    first = prompt + tuple(answer(prompt, 7))
+    world.generate(prompt, count=7)
+    world.generate(first + (3,) * 4, *[(60 + n,) * 12 for n in range(4)], count=1)
+    world.run()
+    assert world.finished[-1].cached_len is not None
+    assert max(sequence.cached_len or 0 for sequence in world.finished) >= len(first) - 2
+
+
 def test_a_page_is_kept_back_for_each_sequence_that_may_grow():
     world = World(4, step_tokens=64, max_sequences=4)
     world.generate((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12), count=5)

@@ -10,7 +10,7 @@ from functools import cache
 import torch
 import torch.nn.functional as F
 
-from evalcard_engine.arithmetic.threads import with_one_thread
+from evalcard_engine.arithmetic.threads import one_thread
 
 MIN_LINEAR_ROWS = 2
 """oneDNN multiplies a single row with another kernel than two or more."""
@@ -99,7 +99,9 @@ def linear_faults(dtype: torch.dtype, pack) -> list[str]:
         few = {rows: linear(x[3 : 3 + rows], weight, None) for rows in (1, 2, 7, 33)}
         if not all(torch.equal(part, whole[3 : 3 + rows]) for rows, part in few.items()):
             return [f"linear {dtype} {width}x{out}: rows depend on the row count"]
-        if not torch.equal(with_one_thread(lambda x=x, weight=weight: linear(x, weight, None)), whole):
+        with one_thread():
+            alone = linear(x, weight, None)
+        if not torch.equal(alone, whole):
             return [f"linear {dtype} {width}x{out}: rows depend on the thread count"]
     return []
 

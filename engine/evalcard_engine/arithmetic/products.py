@@ -9,7 +9,7 @@ from functools import cache
 
 import torch
 
-from evalcard_engine.arithmetic.threads import with_one_thread
+from evalcard_engine.arithmetic.threads import one_thread
 
 ROW_TILE = 8
 """Rows of a batched product come in multiples of this; fewer, and MKL picks kernels that round differently."""
@@ -42,25 +42,27 @@ def _row_parts(n: int, rows: int, threads: int) -> int:
 
 
 def fused_block(
-    rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None
+    rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float, mask: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention of rows float32 [n, kv_heads, rows, size] over keys and values [n, kv_heads, width, size], in one go.
+    """Attention of rows [n, kv_heads, rows, size] over keys and values [n, kv_heads, width, size], in one go.
 
-    mask: float32 [rows, width], added to the scores. Returns the averages, of the shape of ``rows``, and the logarithm
-    of the sum of the scores' exponentials, [n, kv_heads, rows, 1].
+    All are float32 or all bfloat16, with sums in float32 either way. mask: float32 [rows, width], added to the scaled
+    scores. Returns the averages, of the shape and dtype of ``rows``, and the logarithm of the sum of the scores'
+    exponentials, float32 [n, kv_heads, rows, 1].
     """
     assert rows.shape[2] % ROW_TILE == 0, (tuple(rows.shape), ROW_TILE)
     out, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        rows, keys, values, attn_mask=mask, scale=1.0
+        rows, keys, values, attn_mask=mask, scale=scale
     )
     return out, log_sum.unsqueeze(-1)
 
 
 @cache
-def fused_serves(kv_heads: int, head_sizes: tuple[int, int]) -> bool:
+def fused_serves(dtype: torch.dtype, kv_heads: int, head_sizes: tuple[int, int]) -> bool:
     """Whether `fused_block` is there for these heads and keeps rows apart, so that it stands in for two products."""
     has_operator = hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu")
-    return has_operator and head_sizes[0] == head_sizes[1] and not _fused_faults(kv_heads, head_sizes[0])
+    is_for_them = dtype in (torch.float32, torch.bfloat16) and head_sizes[0] == head_sizes[1]
+    return has_operator and is_for_them and not _fused_faults(dtype, kv_heads, head_sizes[0])
 
 
 def product_faults(kv_heads: int, head_sizes: tuple[int, int]) -> list[str]:
@@ -79,17 +81,19 @@ def product_faults(kv_heads: int, head_sizes: tuple[int, int]) -> list[str]:
             return [f"product {inner}x{outer}: rows depend on their place in a tile"]
         if not torch.equal(batched_product(left[:1, 8:16], right[:1]), whole[:1, 8:16]):
             return [f"product {inner}x{outer}: rows depend on the batch"]
-        if not torch.equal(with_one_thread(lambda a=left, b=right: batched_product(a, b)), whole):
+        with one_thread():
+            alone = batched_product(left, right)
+        if not torch.equal(alone, whole):
             return [f"product {inner}x{outer}: rows depend on the thread count"]
     return []
 
 
-def _fused_faults(kv_heads: int, size: int) -> list[str]:
+def _fused_faults(dtype: torch.dtype, kv_heads: int, size: int) -> list[str]:
     """Likewise of `fused_block`; a mask that hides nothing must change nothing either."""
     generator = torch.Generator().manual_seed(0)
-    rows = torch.randn(1, kv_heads, 1040, size, generator=generator) / size**0.25
-    keys, values = (torch.randn(1, kv_heads, 256, size, generator=generator) for _ in range(2))
-    whole = fused_block(rows, keys, values, None)
+    rows, scale = torch.randn(1, kv_heads, 1040, size, generator=generator).to(dtype), size**-0.5
+    keys, values = (torch.randn(1, kv_heads, 256, size, generator=generator).to(dtype) for _ in range(2))
+    whole = fused_block(rows, keys, values, scale, None)
 
     def is_same(found: tuple[torch.Tensor, torch.Tensor], start: int, stop: int, heads: int = kv_heads) -> bool:
         return all(torch.equal(a, b[:, :heads, start:stop]) for a, b in zip(found, whole, strict=True))
@@ -98,11 +102,13 @@ def _fused_faults(kv_heads: int, size: int) -> list[str]:
     for start, stop in ((0, 8), (8, 24), (3, 43), (16, 216), (8, 784)):
         some = rows[:, :, start:stop]
         for mask in (None, torch.zeros(stop - start, 256)):
-            if not is_same(fused_block(some, keys, values, mask), start, stop):
+            if not is_same(fused_block(some, keys, values, scale, mask), start, stop):
                 return [f"fused attention of {size}: rows depend on the row count"]
-        if not is_same(with_one_thread(lambda some=some: fused_block(some, keys, values, None)), start, stop):
+        with one_thread():
+            alone = fused_block(some, keys, values, scale, None)
+        if not is_same(alone, start, stop):
             return [f"fused attention of {size}: rows depend on the thread count"]
-    if not is_same(fused_block(rows[:, :1, :8], keys[:, :1], values[:, :1], None), 0, 8, heads=1):
+    if not is_same(fused_block(rows[:, :1, :8], keys[:, :1], values[:, :1], scale, None), 0, 8, heads=1):
         return [f"fused attention of {size}: rows depend on the batch"]
     return []
 
@@ -112,13 +118,13 @@ NARROW = (64, 128)
 
 
 @cache
-def exact_widths(kv_heads: int, head_sizes: tuple[int, int]) -> tuple[int, ...]:
+def exact_widths(dtype: torch.dtype, kv_heads: int, head_sizes: tuple[int, int]) -> tuple[int, ...]:
     """After how many of a block's 256 keys its products and softmax may stop without changing a bit, where all further
     ones weigh zero; ascending, 256 always among them. Takes about 0.02 s."""
-    is_fused = fused_serves(kv_heads, head_sizes)
+    is_fused = fused_serves(dtype, kv_heads, head_sizes)
 
     def has_faults(width: int) -> bool:
-        fused = is_fused and _narrow_fused_faults(width, kv_heads, head_sizes[0])
+        fused = is_fused and _narrow_fused_faults(width, dtype, kv_heads, head_sizes[0])
         return fused or _narrow_faults(width, kv_heads, head_sizes)
 
     return (*(width for width in NARROW if not has_faults(width)), 256)
@@ -143,15 +149,16 @@ def _narrow_faults(width: int, kv_heads: int, head_sizes: tuple[int, int]) -> bo
     return False
 
 
-def _narrow_fused_faults(width: int, kv_heads: int, size: int) -> bool:
+def _narrow_fused_faults(width: int, dtype: torch.dtype, kv_heads: int, size: int) -> bool:
     generator = torch.Generator().manual_seed(0)
-    keys, values = (torch.randn(1, kv_heads, 256, size, generator=generator) for _ in range(2))
+    keys, values = (torch.randn(1, kv_heads, 256, size, generator=generator).to(dtype) for _ in range(2))
+    scale = size**-0.5
     for rows in (8, 48, 256, 784):
-        query = torch.randn(1, kv_heads, rows, size, generator=generator)
+        query = torch.randn(1, kv_heads, rows, size, generator=generator).to(dtype)
         mask = torch.zeros(rows, 256)
         mask[:, width:] = -1e30
-        whole = fused_block(query, keys, values, mask)
-        few = fused_block(query, keys[:, :, :width], values[:, :, :width], None)
+        whole = fused_block(query, keys, values, scale, mask)
+        few = fused_block(query, keys[:, :, :width], values[:, :, :width], scale, None)
         if not all(map(torch.equal, whole, few)):
             return True
     return False

@@ -1,18 +1,17 @@
 """Running something by one thread, to see whether that changes it."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
-T = TypeVar("T")
 
-
-def with_one_thread(work: Callable[[], T]) -> T:
-    """What ``work`` gives when torch has one thread; afterwards it has as many as before."""
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch has one thread meanwhile, and afterwards as many as before."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return work()
+        yield
     finally:
         torch.set_num_threads(threads)

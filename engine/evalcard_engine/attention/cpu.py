@@ -24,6 +24,7 @@ class _Layer:
     """What the products of a layer share."""
 
     blocks: Blocks
+    scale: float
     softcap: float | None
     is_fused: bool
 
@@ -41,11 +42,12 @@ def attend(
     Returns float32 [num_tokens, heads, value_size].
     """
     num_tokens, heads, key_size = query.shape
-    rows = (query.reshape(-1, key_size).float() * scale).index_select(0, plan.query_rows)
+    rows = query.reshape(-1, key_size).index_select(0, plan.query_rows)
     rows = rows.view(blocks.kv_heads, plan.num_rows, key_size)
     extra = None if sinks is None else sinks.float()[plan.query_rows % heads].view(blocks.kv_heads, plan.num_rows, 1)
-    is_fused = softcap is None and fused_serves(blocks.kv_heads, (key_size, blocks.value_size))
-    layer = _Layer(blocks, softcap, is_fused)
+    is_fused = softcap is None and fused_serves(blocks.dtype, blocks.kv_heads, (key_size, blocks.value_size))
+    layer = _Layer(blocks, scale, softcap, is_fused)
+    rows = rows.to(blocks.dtype) if is_fused else rows.float() * scale
     parts = []
     for chunk in plan.chunks:
         found = _chunk(rows[:, chunk.start : chunk.stop], layer, chunk)
@@ -72,21 +74,25 @@ def _part(rows: torch.Tensor, layer: _Layer, part: Part) -> State:
 
 
 def _fused_part(rows: torch.Tensor, layer: _Layer, part: Part) -> State:
-    found = []
+    rows = rows[None]
+    outs, log_sums = [], []
     for product in part.products:
-        some = rows[:, product.start : product.stop]
-        keys, values = layer.blocks.key(product.block), layer.blocks.value(product.block)
-        keys, values = _near(keys[:, : part.width], some), _near(values[:, : part.width], some)
-        out, log_sum = fused_block(some[None], keys[None], values[None], product.mask)
-        found.append((out[0], log_sum[0], torch.ones_like(log_sum[0])))
-    return joined(found)
+        some = rows[:, :, product.start : product.stop]
+        keys = _beginning(layer.blocks.key(product.block), part.width, some)
+        values = _beginning(layer.blocks.value(product.block), part.width, some)
+        out, log_sum = fused_block(some, keys, values, layer.scale, product.mask)
+        outs.append(out)
+        log_sums.append(log_sum)
+    top = log_sums[0] if len(log_sums) == 1 else torch.cat(log_sums, dim=2)
+    out = outs[0] if len(outs) == 1 else torch.cat(outs, dim=2)
+    return out[0].float(), top[0], torch.ones_like(top[0])
 
 
 def _plain_part(rows: torch.Tensor, layer: _Layer, part: Part) -> State:
     all_scores = []
     for product in part.products:
         some = rows[:, product.start : product.stop]
-        keys = _near(layer.blocks.key(product.block)[:, : part.width], some)
+        keys = _beginning(layer.blocks.key(product.block), part.width, some)[0].float()
         scores = _capped(batched_product(some, keys.transpose(1, 2)), layer.softcap)
         # Adding is far quicker than filling; MASKED drowns every score, and a row hidden as a whole stays finite.
         all_scores.append(scores if product.mask is None else scores.add_(product.mask))
@@ -95,13 +101,17 @@ def _plain_part(rows: torch.Tensor, layer: _Layer, part: Part) -> State:
     found = []
     for product in part.products:
         some = weights[:, product.start : product.stop]
-        found.append(batched_product(some, _near(layer.blocks.value(product.block)[:, : part.width], some)))
+        values = _beginning(layer.blocks.value(product.block), part.width, some)[0].float()
+        found.append(batched_product(some, values))
     return found[0] if len(found) == 1 else torch.cat(found, dim=1), top, total
 
 
-def _near(block: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """The block, pulled into the cache in memory order where few rows meet it, which costs less than it saves."""
-    if rows.shape[1] <= PREFETCH_ROWS:
+def _beginning(block: torch.Tensor, width: int, rows: torch.Tensor) -> torch.Tensor:
+    """The first keys or values of a block [1, kv_heads, BLOCK, size], pulled into the cache in memory order where few
+    rows [..., n, k] meet them, which costs less than it saves."""
+    if width < block.shape[2]:
+        block = block[:, :, :width]
+    if rows.shape[-2] <= PREFETCH_ROWS and block.dtype == torch.float32:
         block.sum()  # which is of no interest
     return block
 
@@ -143,26 +153,30 @@ def _fused_entries(tiles: torch.Tensor, layer: _Layer, strips: tuple[Strip, ...]
     assert isinstance(blocks, DenseBlocks), type(blocks)
     for strip in strips:
         rows = tiles[strip.tile].expand(strip.count, -1, -1, -1)
-        out, log_sum = fused_block(rows, _strip(blocks.keys, strip), _strip(blocks.values, strip), None)
+        out, log_sum = fused_block(rows, _strip(blocks.keys, strip), _strip(blocks.values, strip), layer.scale, None)
         found.append((out, log_sum, torch.ones_like(log_sum)))
-    return joined(found, dim=0)
+    out, top, total = joined(found, dim=0)
+    return out.float(), top, total
 
 
 def _plain_entries(tiles: torch.Tensor, layer: _Layer, strips: tuple[Strip, ...]) -> State:
     blocks = layer.blocks
     assert isinstance(blocks, DenseBlocks), type(blocks)
     every = [tiles[strip.tile].expand(strip.count, -1, -1, -1) for strip in strips]
-    scores = [_times(some, _strip(blocks.keys, s).transpose(2, 3)) for some, s in zip(every, strips, strict=True)]
+    scores = [
+        _times(some, _strip(blocks.keys, s).float().transpose(2, 3)) for some, s in zip(every, strips, strict=True)
+    ]
     weights, top, total = _softmax(_capped(torch.cat(scores), layer.softcap))
     each = weights.split([strip.count for strip in strips])
-    out = [_times(some, _strip(blocks.values, s)) for some, s in zip(each, strips, strict=True)]
+    out = [_times(some, _strip(blocks.values, s).float()) for some, s in zip(each, strips, strict=True)]
     return torch.cat(out), top, total
 
 
 def _strip(pool: torch.Tensor, strip: Strip) -> torch.Tensor:
     """The blocks of a strip, read in memory order."""
     blocks = pool[strip.first : strip.first + strip.count]
-    blocks.sum()  # as in _near
+    if blocks.dtype == torch.float32:
+        blocks.sum()  # as in _beginning
     return blocks
 
 

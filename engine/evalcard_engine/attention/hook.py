@@ -95,13 +95,12 @@ def prepare_step(
         return Step(batch, pool, rows, rules, factors, rotary, paged_plans=plans)
     if kernels or batch.token_ids.device.type != "cpu":
         return Step(batch, pool, rows, rules, factors, rotary)
-    # Half precision is widened, and a pool that holds NaN is cleaned, on the way from the pages to the blocks. Codes
-    # are read block by block in any case.
-    gather = pool.tainted or not (pool.is_coded or pool.keys[0].dtype == torch.float32)
-    table = block_table(batch.spans, batch.page_size, gather)
+    # A pool that holds NaN is cleaned on the way from the pages to the blocks.
+    table = block_table(batch.spans, batch.page_size, gather=pool.tainted)
     reaches = {rule.reach for rule in rules}
-    widths = exact_widths(kv_heads, (pool.keys[0].shape[-1], pool.values[0].shape[-1]))
-    strip_bytes = None if pool.is_coded else BLOCK * kv_heads * pool.keys[0].shape[-1] * 4
+    dtype = torch.float32 if pool.is_coded else pool.keys[0].dtype
+    widths = exact_widths(dtype, kv_heads, (pool.keys[0].shape[-1], pool.values[0].shape[-1]))
+    strip_bytes = None if pool.is_coded else BLOCK * kv_heads * pool.keys[0].shape[-1] * pool.keys[0].element_size()
     geometries = {reach: geometry(batch.spans, table, heads, kv_heads, reach, widths, strip_bytes) for reach in reaches}
     return Step(batch, pool, rows, rules, factors, rotary, table, geometries)
 

@@ -101,7 +101,7 @@ class BlockTable:
 
 
 def block_table(spans: Sequence[Span], page_size: int, gather: bool) -> BlockTable:
-    """Number the key blocks of a step; ``gather`` copies even whole pages, so that they can be cleaned or widened."""
+    """Number the key blocks of a step; ``gather`` copies even whole pages, so that they can be cleaned."""
     assert BLOCK % page_size == 0, (BLOCK, page_size)
     if page_size == BLOCK and not gather:
         return BlockTable(tuple(span.pages for span in spans), None, None)

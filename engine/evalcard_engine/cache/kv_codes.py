@@ -5,8 +5,11 @@ its codes, as vLLM's int8_per_token_head has: the greatest magnitude / 127 of th
 the layer's own. What is not finite is stored as NaN (of int8 in the scale), because a saturated number would hide it.
 """
 
+import errno
 import math
+import mmap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -101,8 +104,23 @@ def _zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device | str)
     """Zeros that on the CPU take memory page by page as they are first written: a pool is rarely filled."""
     if torch.device(device).type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
-    # torch writes its zeros; numpy asks the system for memory that is zero until somebody writes.
-    return torch.from_numpy(np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(*shape)
+    return _untouched(math.prod(shape) * dtype.itemsize).view(dtype).view(*shape)
+
+
+def _untouched(num_bytes: int) -> torch.Tensor:
+    """uint8 [num_bytes] of the system's zeros. torch writes its own, and so does numpy in memory that was freed."""
+    if not hasattr(mmap, "MAP_ANONYMOUS"):
+        return torch.from_numpy(np.zeros(num_bytes, np.uint8))
+    try:
+        memory = mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        if error.errno != errno.ENOMEM:
+            raise
+        raise MemoryError(f"{num_bytes:,} bytes cannot be had") from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without large pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(memory, dtype=torch.uint8)
 
 
 class Pages:

@@ -42,6 +42,19 @@ class DenseLinear(nn.Module):
         return F.linear(x, self.weight, self.bias)
 
 
+class WideHead(nn.Module):
+    """A head computed in float32 where its input is not: logits of half precision, eight bits of them left in bfloat16,
+    would make ties of answers that the model tells apart."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.inner(x.float())
+        return logits
+
+
 class RoundedLinear(nn.Module):
     """y = r(x) W^T + b with the input rounded as the scheme says: the definition of a linear with quantized inputs."""
 

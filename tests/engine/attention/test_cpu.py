@@ -15,9 +15,12 @@ SHAPES = [(1, 1, 32, 32), (9, 3, 64, 64), (4, 2, 80, 48), (12, 1, 96, 96), (8, 8
 """(heads, kv_heads, key_size, value_size)"""
 
 
-def make_pool(shape: tuple[int, int, int, int], num_pages: int, page_size: int) -> KVPool:
+DTYPES = [torch.float32, torch.bfloat16]
+
+
+def make_pool(shape: tuple[int, int, int, int], num_pages: int, page_size: int, dtype=torch.float32) -> KVPool:
     _, kv_heads, key_size, value_size = shape
-    pool = KVPool([KVShape(kv_heads, key_size, value_size)], num_pages, page_size, torch.float32, "cpu")
+    pool = KVPool([KVShape(kv_heads, key_size, value_size)], num_pages, page_size, dtype, "cpu")
     generator = torch.Generator().manual_seed(2)
     pool.keys[0].normal_(generator=generator)
     pool.values[0].normal_(generator=generator)
@@ -55,7 +58,8 @@ def run(
     kv_heads = pool.keys[0].shape[1]
     table = block_table(spans, pool.page_size, gather)
     if widths is None:
-        widths = exact_widths(kv_heads, (pool.keys[0].shape[-1], pool.values[0].shape[-1]))
+        dtype = torch.float32 if pool.is_coded else pool.dtype
+        widths = exact_widths(dtype, kv_heads, (pool.keys[0].shape[-1], pool.values[0].shape[-1]))
     block_bytes = kv_heads * 256 * pool.keys[0].shape[-1] * 4 if strips and not pool.is_coded else None
     plan = geometry(spans, table, query.shape[1], kv_heads, window, widths, block_bytes)
     return cpu.attend(query, read_blocks(pool, 0, table), plan, 0.17, softcap)
@@ -77,10 +81,12 @@ def lay_out(lengths: list[tuple[int, int]], page_size: int) -> tuple[list[Span],
     ("page_size", "window", "softcap"),
     [(256, None, None), (256, 100, None), (16, None, 5.0), (4, 3, None), (256, 1, 2.0)],
 )
-def test_equals_the_definition(shape, page_size: int, window: int | None, softcap: float | None) -> None:
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
+def test_equals_the_definition(shape, page_size: int, window: int | None, softcap, dtype, bound: float) -> None:
+    """bfloat16 rounds a block's weights and its average to eight bits each."""
     spans, num_pages = lay_out([(0, 1), (255, 1), (256, 1), (250, 13), (0, 257), (511, 2), (100, 31)], page_size)
-    pool = make_pool(shape, num_pages, page_size)
-    query = torch.randn(306, shape[0], shape[2], generator=torch.Generator().manual_seed(4)) * 2
+    pool = make_pool(shape, num_pages, page_size, dtype)
+    query = (torch.randn(306, shape[0], shape[2], generator=torch.Generator().manual_seed(4)) * 2).to(dtype)
     found = run(pool, spans, query, window, softcap)
     expected = torch_ref.attend(
         query,
@@ -92,16 +98,17 @@ def test_equals_the_definition(shape, page_size: int, window: int | None, softca
         softcap=softcap,
         dtype=torch.float64,
     )
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found.double(), expected, rtol=bound, atol=bound)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("window", [None, 70])
-def test_a_row_is_the_same_in_any_company(shape, window: int | None) -> None:
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_row_is_the_same_in_any_company(shape, window: int | None, dtype) -> None:
     """All queries of a long sequence at once, against cuts at odd places and single tokens among other sequences."""
     (long, *others), num_pages = lay_out([(0, 600), (30, 1), (299, 1), (700, 5)], 256)
-    pool = make_pool(shape, num_pages, 256)
-    query = torch.randn(600, shape[0], shape[2], generator=torch.Generator().manual_seed(4)) * 2
+    pool = make_pool(shape, num_pages, 256, dtype)
+    query = (torch.randn(600, shape[0], shape[2], generator=torch.Generator().manual_seed(4)) * 2).to(dtype)
     whole = run(pool, [long], query, window)
     for start, stop in ((0, 1), (1, 4), (4, 255), (255, 258), (258, 599), (599, 600)):
         here = Span(7, stop - start, start, long.pages)
@@ -113,18 +120,20 @@ def test_a_row_is_the_same_in_any_company(shape, window: int | None) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("window", "softcap"), [(None, None), (300, None), (70, 5.0), (1, None)])
-def test_keys_that_no_row_may_see_change_no_bit_where_they_are_left_out(shape, window, softcap) -> None:
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_keys_that_no_row_may_see_change_no_bit_where_they_are_left_out(shape, window, softcap, dtype) -> None:
     spans, num_pages = lay_out([(0, 600), (256, 1), (319, 80), (383, 2), (600, 130)], 256)
-    pool = make_pool(shape, num_pages, 256)
-    query = torch.randn(813, shape[0], shape[2], generator=torch.Generator().manual_seed(4)) * 2
-    widths = exact_widths(shape[1], shape[2:])
+    pool = make_pool(shape, num_pages, 256, dtype)
+    query = (torch.randn(813, shape[0], shape[2], generator=torch.Generator().manual_seed(4)) * 2).to(dtype)
+    widths = exact_widths(dtype, shape[1], shape[2:])
     assert torch.equal(*(run(pool, spans, query, window, softcap, widths=some) for some in (widths, (256,))))
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 32, 32), (9, 3, 64, 64), (4, 2, 80, 48), (8, 8, 128, 128), (8, 1, 64, 96)])
 @pytest.mark.parametrize("softcap", [None, 5.0])
 @pytest.mark.parametrize("kept_bytes", [strips.STRIP_BYTES, 1])
-def test_strips_give_what_waves_give(shape, softcap, kept_bytes: int, monkeypatch) -> None:
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_strips_give_what_waves_give(shape, softcap, kept_bytes: int, dtype, monkeypatch) -> None:
     """Answers on pages of their own, side by side and scattered, beside prompts and answers that share a page."""
     monkeypatch.setattr(strips, "STRIP_BYTES", kept_bytes)
     monkeypatch.setattr(strips, "ENTRY_BYTES", 6 * shape[1] * 8 * 256 * 4)
@@ -135,8 +144,8 @@ def test_strips_give_what_waves_give(shape, softcap, kept_bytes: int, monkeypatc
     shared = [Span(count + 1 + n, 1, 600 + n, (beside.pages[0], num_pages + 5 + n, n)) for n in range(2)]
     other = Span(count + 3, 1, 1000, tuple(range(num_pages + 7, num_pages + 11)))
     spans = [*spans, beside, *shared, other]
-    pool = make_pool(shape, num_pages + 11, 256)
-    query = torch.randn(count + 4, shape[0], shape[2], generator=torch.Generator().manual_seed(4)) * 2
+    pool = make_pool(shape, num_pages + 11, 256, dtype)
+    query = (torch.randn(count + 4, shape[0], shape[2], generator=torch.Generator().manual_seed(4)) * 2).to(dtype)
     found, waves = (run(pool, spans, query, softcap=softcap, strips=are) for are in (True, False))
     assert torch.equal(found, waves)
 

@@ -71,3 +71,14 @@ def test_keeping_twice_is_refused():
     pages.keep(pages.allocate())
     with pytest.raises(AssertionError, match="already in the tree"):
         pages.keep(0)
+
+
+def test_warm_pages_are_free_ones_that_somebody_had():
+    allocator = PageAllocator(4)
+    assert allocator.num_warm == 0
+    pages = [allocator.allocate() for _ in range(3)]
+    assert allocator.num_warm == 0
+    allocator.release(pages[0])
+    allocator.release(pages[2])
+    assert (allocator.num_warm, allocator.num_free) == (2, 3)
+    assert allocator.allocate() == pages[2] and allocator.num_warm == 1

@@ -135,6 +135,42 @@ def test_a_page_held_by_a_sequence_protects_its_ancestors(tree, allocator):
     assert tree.match((1, 2, 3, 4, 5, 6, 7, 8), 8).pages == tuple(mine)
 
 
+def test_retired_pages_are_freed_first_and_the_last_one_before_the_others(tree, allocator):
+    old = add(tree, allocator, (1, 1, 1, 1))
+    first = add(tree, allocator, (2, 2, 2, 2, 2, 2, 2, 2))
+    last = add(tree, allocator, (3, 3, 3, 3))
+    tree.retire((2, 2, 2, 2, 2, 2, 2, 2), wanted_len=4)
+    tree.retire((3, 3, 3, 3), wanted_len=0)
+    assert tree.reuse(1) == 1 and not allocator.is_cached(last[0])
+    assert tree.evict(1) == 1 and not allocator.is_cached(first[1])
+    assert tree.reuse(5) == 0 and allocator.is_cached(first[0]) and allocator.is_cached(old[0])
+    assert tree.evict(5) == 2 and allocator.num_free == allocator.num_pages
+
+
+def test_what_is_asked_for_again_is_retired_no_more(tree, allocator):
+    pages = add(tree, allocator, (1, 1, 1, 1, 1, 1, 1, 1))
+    tree.retire((1, 1, 1, 1, 1, 1, 1, 1), wanted_len=0)
+    assert tree.match((1, 1, 1, 1, 9), 5).pages == (pages[0],)
+    assert tree.reuse(5) == 1 and allocator.is_cached(pages[0])
+
+
+def test_a_page_in_use_is_not_reused(tree, allocator):
+    mine = add(tree, allocator, (1, 2, 3, 4, 5, 6, 7, 8), release=False)
+    tree.retire((1, 2, 3, 4, 5, 6, 7, 8), wanted_len=0)
+    assert tree.reuse(5) == 0 and tree.match((1, 2, 3, 4, 5, 6, 7, 8), 8).pages == tuple(mine)
+
+
+def test_of_siblings_that_offer_the_same_head_one_is_kept(tree, allocator):
+    """A branching page is copied by whoever follows: one of those that share its head is enough."""
+    tails = [(1, 2, 3, tail) for tail in range(5)]
+    for tail in tails:
+        add(tree, allocator, tail)
+    for tail in tails:
+        tree.retire(tail, wanted_len=3)
+    assert tree.reuse(9) == 4
+    assert tree.match((1, 2, 3, 9), 4).length == 3
+
+
 def test_a_prompt_costs_less_than_two_milliseconds_among_thousands():
     """1500 prompts of 1000 tokens that share 600; measured at 0.15 ms each."""
     rng = random.Random(3)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from evalcard.backends import embedded
 from evalcard.backends.backend import Decoding, GenerateRequest, Item, ScoreRequest
 from evalcard.backends.embedded import EmbeddedBackend
 from evalcard.errors import UserError
 from evalcard.modelrecord import model_record
+from evalcard.modelspec import ModelSpec
 from evalcard.progress import Silent
 from evalcard_engine.errors import EngineError
 from evalcard_engine.plan import Plan
@@ -228,7 +228,7 @@ def test_a_real_engine(tiny_model: Path, scheme: str | None, monkeypatch: pytest
     assert record.planned_prompt_tokens == 2 + 3 + 4 + 2
     assert record.computed_tokens + record.cached_tokens + record.merged_tokens >= record.planned_prompt_tokens
     backend.close()
-    assert embedded._resolved(spec) == ("cpu", "float32")
+    assert backend._resolved() == ("cpu", "float32")
 
 
 @pytest.mark.parametrize(
@@ -273,3 +273,30 @@ def test_a_real_layer_that_overflows_is_named_in_the_journal(tiny_model: Path, t
     assert {one.finish for one in stored} == {"error"} and len(stored) == 21
     assert [one.fault for one in stored if one.fault] == ["layer 1, mlp.up_proj: output not finite"]
     assert {one.outcome for verdicts in run.verdicts.values() for one in verdicts} == {"error"}
+
+
+@pytest.mark.parametrize("stored", ["bfloat16", "float32"])
+def test_all_models_of_a_run_are_computed_as_the_baseline_is(
+    tmp_path: Path, stored: str, toy_spec: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variant whose files hold another dtype, as compressed ones do: the difference would look like compression's."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from evalcard_engine import planning
+    from evalcard_engine.arithmetic.cpu_plans import CpuPlan
+
+    monkeypatch.setattr(planning, "cpu_plan", lambda: CpuPlan(512, torch.bfloat16))
+    config = LlamaConfig(
+        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=64,
+    )  # fmt: skip
+    other = "float32" if stored == "bfloat16" else "bfloat16"
+    for name in (stored, other):
+        LlamaForCausalLM(config).to(getattr(torch, name)).save_pretrained(tmp_path / name)
+    baseline, variant = (ModelSpec(source=str(tmp_path / name)) for name in (stored, other))
+    spec = toy_spec("toy_sums").model_copy(update={"baseline": baseline, "variants": (variant,), "device": "cpu"})
+    found = [EmbeddedBackend(spec, model).identity().numerics for model in (baseline, variant)]
+    assert all(numerics.startswith(stored) for numerics in found), found
+    asked = spec.model_copy(update={"dtype": other})
+    assert EmbeddedBackend(asked, variant).identity().numerics.startswith(other)

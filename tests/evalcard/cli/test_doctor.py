@@ -53,7 +53,7 @@ def test_layers_by_kind(compressed: Callable[..., Path], capsys: pytest.CaptureF
 
 def test_an_uncompressed_model(tiny_model: Path, capsys: pytest.CaptureFixture[str]):
     assert invoke(["doctor", str(tiny_model)]) == 0
-    out = capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
     assert "safetensors, not compressed" in out and "32.00 bits per weight" in out and "In full precision" not in out
 
 
