@@ -129,55 +129,42 @@ def _softmax(scores: torch.Tensor) -> State:
 
 
 def _strip_chunk(rows: torch.Tensor, layer: _Layer, chunk: Chunk) -> State:
-    """A chunk of strips: whole blocks all at once, merged in order, then each tile's last block."""
-    assert chunk.strips is not None and chunk.last_tiles is not None, chunk
-    tiles = rows.unflatten(1, (-1, ROW_TILE)).transpose(0, 1)
-    entries = (_fused_entries if layer.is_fused else _plain_entries)(tiles.contiguous(), layer, chunk.strips.strips)
+    """A chunk of strips: all blocks at once, merged in order."""
+    assert chunk.strips is not None and chunk.strip_mask is not None, chunk
+    tiles = rows.unflatten(1, (-1, ROW_TILE)).transpose(0, 1).index_select(0, chunk.strips.tiles)
+    meet = _fused_strip if layer.is_fused else _plain_strip
+    found, start = [], 0
+    for strip in chunk.strips.strips:
+        these = slice(start, start + strip.count)
+        found.append(meet(tiles[these], layer, strip, chunk.strip_mask[these]))
+        start += strip.count
+    entries = joined(found, dim=0)
     first, *others = chunk.strips.waves
     state = pick(entries, first)
     for wave in others:
         merge(rows_of(state, 0, 0, len(wave)), pick(entries, wave))
-    order, (last,) = chunk.last_tiles, chunk.waves
-    ordered = tiles.index_select(0, order).transpose(0, 1).flatten(1, 2)
-    found = joined([_part(ordered[:, part.start : part.stop], layer, part) for part in last.parts])
-    out, top, total = (part.unflatten(1, (-1, ROW_TILE)).transpose(0, 1) for part in found)
-    merge(state, pick((out, top, total), torch.argsort(order)))
     out, top, total = (part.transpose(0, 1).flatten(1, 2) for part in state)
     return out, top, total
 
 
-def _fused_entries(tiles: torch.Tensor, layer: _Layer, strips: tuple[Strip, ...]) -> State:
-    """What every whole block gives its tile, of tiles [n, kv_heads, ROW_TILE, key_size]: [entries, kv_heads, ROW_TILE,
-    value_size], and top and total likewise."""
-    blocks, found = layer.blocks, []
+def _fused_strip(tiles: torch.Tensor, layer: _Layer, strip: Strip, mask: torch.Tensor) -> State:
+    """What every block of a strip gives its tile, of tiles [count, kv_heads, ROW_TILE, key_size]: [count, kv_heads,
+    ROW_TILE, value_size], and top and total likewise."""
+    keys, values = _blocks(layer, strip)
+    out, log_sum = fused_block(tiles, keys, values, layer.scale, mask)
+    return out.float(), log_sum, torch.ones_like(log_sum)
+
+
+def _plain_strip(tiles: torch.Tensor, layer: _Layer, strip: Strip, mask: torch.Tensor) -> State:
+    keys, values = _blocks(layer, strip)
+    weights, top, total = _softmax(_capped(_times(tiles, keys.float().transpose(2, 3)), layer.softcap).add_(mask))
+    return _times(weights, values.float()), top, total
+
+
+def _blocks(layer: _Layer, strip: Strip) -> tuple[torch.Tensor, torch.Tensor]:
+    blocks, these = layer.blocks, slice(strip.first, strip.first + strip.count)
     assert isinstance(blocks, DenseBlocks), type(blocks)
-    for strip in strips:
-        rows = tiles[strip.tile].expand(strip.count, -1, -1, -1)
-        out, log_sum = fused_block(rows, _strip(blocks.keys, strip), _strip(blocks.values, strip), layer.scale, None)
-        found.append((out, log_sum, torch.ones_like(log_sum)))
-    out, top, total = joined(found, dim=0)
-    return out.float(), top, total
-
-
-def _plain_entries(tiles: torch.Tensor, layer: _Layer, strips: tuple[Strip, ...]) -> State:
-    blocks = layer.blocks
-    assert isinstance(blocks, DenseBlocks), type(blocks)
-    every = [tiles[strip.tile].expand(strip.count, -1, -1, -1) for strip in strips]
-    scores = [
-        _times(some, _strip(blocks.keys, s).float().transpose(2, 3)) for some, s in zip(every, strips, strict=True)
-    ]
-    weights, top, total = _softmax(_capped(torch.cat(scores), layer.softcap))
-    each = weights.split([strip.count for strip in strips])
-    out = [_times(some, _strip(blocks.values, s).float()) for some, s in zip(each, strips, strict=True)]
-    return torch.cat(out), top, total
-
-
-def _strip(pool: torch.Tensor, strip: Strip) -> torch.Tensor:
-    """The blocks of a strip, read in memory order."""
-    blocks = pool[strip.first : strip.first + strip.count]
-    if blocks.dtype == torch.float32:
-        blocks.sum()  # as in _beginning
-    return blocks
+    return blocks.keys[these], blocks.values[these]
 
 
 def _times(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,6 @@ from evalcard_engine.attention.plan import BlockTable, Geometry, block_table, ge
 from evalcard_engine.attention.reach import Chunked, Reach
 from evalcard_engine.attention.rules import LayerRule
 from evalcard_engine.attention.temperature import Temperature
-from evalcard_engine.attention.tiles import BLOCK
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.pool import KVPool
 from evalcard_engine.torchao_noise import quiet_torchao
@@ -100,8 +99,10 @@ def prepare_step(
     reaches = {rule.reach for rule in rules}
     dtype = torch.float32 if pool.is_coded else pool.keys[0].dtype
     widths = exact_widths(dtype, kv_heads, (pool.keys[0].shape[-1], pool.values[0].shape[-1]))
-    strip_bytes = None if pool.is_coded else BLOCK * kv_heads * pool.keys[0].shape[-1] * pool.keys[0].element_size()
-    geometries = {reach: geometry(batch.spans, table, heads, kv_heads, reach, widths, strip_bytes) for reach in reaches}
+    geometries = {
+        reach: geometry(batch.spans, table, heads, kv_heads, reach, widths, are_strips=not pool.is_coded)
+        for reach in reaches
+    }
     return Step(batch, pool, rows, rules, factors, rotary, table, geometries)
 
 

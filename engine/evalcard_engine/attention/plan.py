@@ -10,7 +10,7 @@ zero.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -62,15 +62,14 @@ class Wave:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows [start, stop) of the step's padded query rows, and their waves in order."""
+    """Rows [start, stop) of the step's padded query rows, and their waves in order, or their strips."""
 
     start: int
     stop: int
     waves: tuple[Wave, ...]
     strips: StripPlan | None = None
-    """Of all blocks but each tile's last; the one wave is then that of the last ones, of tiles as last_tiles says."""
-    last_tiles: torch.Tensor | None = None
-    """int64: the chunk's tiles, those first that meet most of their last block."""
+    strip_mask: torch.Tensor | None = None
+    """float32 [entries, 1, ROW_TILE, BLOCK] to add to their scores: MASKED beyond a sequence's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +125,18 @@ def geometry(
     kv_heads: int,
     reach: Reach,
     widths: Sequence[int] = (BLOCK,),
-    strip_bytes: int | None = None,
+    are_strips: bool = False,
 ) -> Geometry:
     """Cut the spans' query rows into tiles, chunks and waves, for layers whose tokens see so far back.
 
     ``widths``, ascending and ending in BLOCK: how many keys a product may have without changing what it gives.
-    ``strip_bytes``: of a block's keys, where blocks lie side by side as numbers, so that strips can be made of them.
+    ``are_strips``: whether blocks lie in memory as they are numbered, so that strips can be made of them.
     """
     group = heads // kv_heads
     segments = sorted(segments_of(spans, group, reach, widths), key=lambda s: (-s.num_waves, -s.last_width))
     stripped: list[list[Segment]] = []
-    if strip_bytes is not None and reach is None:
-        segments, stripped = split_off(segments, table.numbers, kv_heads)
+    if are_strips and reach is None:
+        segments, stripped = split_off(segments, spans, table.numbers, kv_heads)
     chunks: list[Chunk] = []
     rows: tuple[list[np.ndarray], ...] = ([], [], [])
     for some in pack(segments):
@@ -146,8 +145,10 @@ def geometry(
         chunks.append(Chunk(start, start + len(positions), waves))
     for some in stripped:
         start, positions = _add_rows(rows, some, spans, group)
-        assert strip_bytes is not None
-        chunks.append(_strip_chunk(some, table, positions, start, strip_bytes))
+        strips = plan_strips(some, spans, table.numbers)
+        hidden = torch.arange(BLOCK) >= strips.ends[:, None, None, None]
+        mask = torch.zeros(hidden.shape).masked_fill_(hidden, MASKED).expand(-1, -1, ROW_TILE, -1)
+        chunks.append(Chunk(start, start + len(positions), (), strips, mask))
     tokens, row_heads, _ = (np.concatenate(each) for each in rows)
     query_rows, output_rows = row_indices(tokens, row_heads, heads, kv_heads)
     return Geometry(len(tokens), query_rows, output_rows, tuple(chunks))
@@ -164,17 +165,6 @@ def _add_rows(
     for known, part in zip(rows, new, strict=True):
         known.append(part)
     return start, new[2]
-
-
-def _strip_chunk(
-    segments: Sequence[Segment], table: BlockTable, positions: np.ndarray, start: int, strip_bytes: int
-) -> Chunk:
-    order = sorted(range(len(segments)), key=lambda tile: -segments[tile].last_width)
-    lasts = [replace(segments[tile], first_block=segments[tile].last_block) for tile in order]
-    last_positions = positions.reshape(-1, ROW_TILE)[order].reshape(-1)
-    wave = _wave(lasts, 0, table, last_positions, None)
-    strips = plan_strips(segments, table.numbers, strip_bytes)
-    return Chunk(start, start + len(positions), (wave,), strips, torch.tensor(order))
 
 
 def _wave(segments: Sequence[Segment], wave: int, table: BlockTable, positions: np.ndarray, reach: Reach) -> Wave:

@@ -1,9 +1,9 @@
-"""Attention of answers, one token each, over keys that nobody else meets: all blocks of a sequence at once.
+"""Attention of answers, one token each, over keys that nobody else meets: all blocks of all of them at once.
 
 Such a token is bound by reading its keys and values. Taken wave by wave, every block is a product of its own, and
-starting it costs as much as the product. Here the whole blocks of a sequence that lie in memory side by side are one
-batched product, and what lies between the two products is done for all sequences together. A block's numbers, and the
-order in which blocks are merged, are those of `cpu`, to the last bit.
+starting it costs as much as the product. Here blocks that lie in memory side by side are met in one go, whosever they
+are, and what lies between is done for all sequences together. A block's numbers, and the order in which blocks are
+merged, are those of the waves, to the last bit.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,7 @@ import torch
 
 from evalcard_engine.arithmetic.products import ROW_TILE
 from evalcard_engine.attention.tiles import BLOCK, Segment
-
-STRIP_BYTES = 768 << 10
-"""Keys, or values, of one product: they are read into the second cache of a processor core just before it."""
+from evalcard_engine.batch import Span
 
 ENTRY_BYTES = 4 << 20
 """Scores of all blocks that are worked on together."""
@@ -24,27 +22,30 @@ ENTRY_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Tile ``tile`` of a chunk meets blocks [first, first + count)."""
+    """Blocks [first, first + count), side by side in memory; each meets one tile and is one *entry*."""
 
-    tile: int
     first: int
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class StripPlan:
-    """The whole blocks of a chunk's tiles, tile after tile; each block of a tile is an *entry*."""
+    """The blocks of a chunk's tiles in the order of memory."""
 
     strips: tuple[Strip, ...]
+    tiles: torch.Tensor
+    """int64 [entries]: the tile of the chunk that meets the entry's block."""
+    ends: torch.Tensor
+    """int64 [entries]: how many of the block's keys its tile may see."""
     waves: tuple[torch.Tensor, ...]
     """int64: of the first tiles that have so many blocks, the entry of their block number 0, 1, ..."""
 
 
 def split_off(
-    segments: Sequence[Segment], numbers: Sequence[Sequence[int]], kv_heads: int
+    segments: Sequence[Segment], spans: Sequence[Span], numbers: Sequence[Sequence[int]], kv_heads: int
 ) -> tuple[list[Segment], list[list[Segment]]]:
-    """Segments that go wave by wave, and chunks of those that `plan_strips` is for: one tile, some whole blocks before
-    its last one, and a first block that is nobody else's. numbers: by span and block, as of a BlockTable."""
+    """Segments that go wave by wave, and chunks of those that `plan_strips` is for: one token in one tile, and a first
+    block that is nobody else's. numbers: by span and block, as of a BlockTable."""
     met: dict[int, int] = {}
     for segment in segments:
         block = numbers[segment.span][segment.first_block]
@@ -53,7 +54,7 @@ def split_off(
     others: list[Segment] = []
     for segment in segments:
         is_alone = met[numbers[segment.span][segment.first_block]] == 1
-        is_fit = segment.num_rows == ROW_TILE and segment.num_waves > 1 and is_alone
+        is_fit = segment.num_rows == ROW_TILE and spans[segment.span].query_len == 1 and is_alone
         (alone if is_fit else others).append(segment)
     return others, _packed(sorted(alone, key=lambda segment: -segment.num_waves), kv_heads)
 
@@ -64,7 +65,7 @@ def _packed(segments: Sequence[Segment], kv_heads: int) -> list[list[Segment]]:
     chunks: list[list[Segment]] = []
     room = 0
     for segment in segments:
-        needed = segment.num_waves - 1
+        needed = segment.num_waves
         if needed > room:
             chunks.append([])
             room = most
@@ -73,22 +74,24 @@ def _packed(segments: Sequence[Segment], kv_heads: int) -> list[list[Segment]]:
     return chunks
 
 
-def plan_strips(segments: Sequence[Segment], numbers: Sequence[Sequence[int]], block_bytes: int) -> StripPlan:
-    """Of segments sorted by falling num_waves. block_bytes: of the keys of a block, all heads."""
-    longest = max(1, STRIP_BYTES // block_bytes)
-    strips: list[Strip] = []
-    starts, counts, entry = [], [], 0
+def plan_strips(segments: Sequence[Segment], spans: Sequence[Span], numbers: Sequence[Sequence[int]]) -> StripPlan:
+    """Of segments sorted by falling num_waves."""
+    found: list[tuple[int, int, int, int]] = []
     for tile, segment in enumerate(segments):
-        blocks = numbers[segment.span][segment.first_block : segment.last_block]
-        starts.append(entry)
-        counts.append(len(blocks))
-        entry += len(blocks)
-        for block in blocks:
-            last = strips[-1] if strips else None
-            if last is not None and last.tile == tile and last.first + last.count == block and last.count < longest:
-                strips[-1] = Strip(tile, last.first, last.count + 1)
-            else:
-                strips.append(Strip(tile, block, 1))
-    first, num = np.asarray(starts), np.asarray(counts)
-    waves = tuple(torch.from_numpy(first[num > wave] + wave) for wave in range(max(counts)))
-    return StripPlan(tuple(strips), waves)
+        end = spans[segment.span].end_len
+        for wave, block in enumerate(numbers[segment.span][segment.first_block : segment.last_block + 1]):
+            found.append((block, tile, wave, min(BLOCK, end - (segment.first_block + wave) * BLOCK)))
+    found.sort()
+    strips: list[Strip] = []
+    for block, *_ in found:
+        if strips and strips[-1].first + strips[-1].count == block:
+            strips[-1] = Strip(strips[-1].first, strips[-1].count + 1)
+        else:
+            strips.append(Strip(block, 1))
+    _, tiles, waves, ends = (np.asarray(each) for each in zip(*found, strict=True))
+    order = np.lexsort((tiles, waves))
+    counts = np.bincount(waves)
+    by_wave = np.split(order, np.cumsum(counts)[:-1])
+    return StripPlan(
+        tuple(strips), torch.from_numpy(tiles), torch.from_numpy(ends), tuple(torch.from_numpy(one) for one in by_wave)
+    )

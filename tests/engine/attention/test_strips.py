@@ -17,27 +17,26 @@ SPANS = [
 
 def test_answers_on_pages_of_their_own_are_split_off() -> None:
     segments = segments_of(SPANS, 3, None, (BLOCK,))
-    numbers = [span.pages for span in SPANS]
-    others, chunks = split_off(segments, numbers, kv_heads=2)
-    assert [[segment.span for segment in some] for some in chunks] == [[1, 0]]
-    assert {segment.span for segment in others} == {2, 3, 4, 5}
+    others, chunks = split_off(segments, SPANS, [span.pages for span in SPANS], kv_heads=2)
+    assert [[segment.span for segment in some] for some in chunks] == [[1, 0, 2]]
+    assert {segment.span for segment in others} == {3, 4, 5}
 
 
-def test_strips_are_pages_side_by_side() -> None:
-    segments = segments_of(SPANS, 3, None, (BLOCK,))
-    numbers = [span.pages for span in SPANS]
-    _, (chunk,) = split_off(segments, numbers, kv_heads=2)
-    plan = plan_strips(chunk, numbers, block_bytes=400 << 10)
-    assert [(strip.tile, strip.first) for strip in plan.strips] == [(0, 20), (0, 21), (0, 22), (0, 7), (1, 4), (1, 5)]
-    assert {strip.count for strip in plan.strips} == {1}
-    plan = plan_strips(chunk, numbers, block_bytes=380 << 10)
-    assert plan.strips == (Strip(0, 20, 2), Strip(0, 22, 1), Strip(0, 7, 1), Strip(1, 4, 2))
-    assert [wave.tolist() for wave in plan.waves] == [[0, 4], [1, 5], [2], [3]]
+def test_strips_are_pages_side_by_side_whosever_they_are() -> None:
+    spans = [Span(0, 1, 700, (4, 5, 9)), Span(1, 1, 1100, (20, 21, 22, 7, 8)), Span(2, 1, 100, (6,))]
+    numbers = [span.pages for span in spans]
+    _, (chunk,) = split_off(segments_of(spans, 3, None, (BLOCK,)), spans, numbers, kv_heads=2)
+    plan = plan_strips(chunk, spans, numbers)
+    assert plan.strips == (Strip(4, 6), Strip(20, 3))
+    # Pages 4, 5, 6, 7, 8, 9 and 20, 21, 22: tile 0 has most blocks.
+    assert plan.tiles.tolist() == [1, 1, 2, 0, 0, 1, 0, 0, 0]
+    assert plan.ends.tolist() == [256, 256, 101, 256, 77, 189, 256, 256, 256]
+    assert [wave.tolist() for wave in plan.waves] == [[6, 0, 2], [7, 1], [8, 5], [3], [4]]
 
 
 def test_windows_and_codes_go_wave_by_wave() -> None:
     spans = SPANS[:1]
     table = block_table(spans, BLOCK, gather=False)
-    assert geometry(spans, table, 6, 2, None, strip_bytes=1 << 16).chunks[0].strips is not None
+    assert geometry(spans, table, 6, 2, None, are_strips=True).chunks[0].strips is not None
     assert geometry(spans, table, 6, 2, None).chunks[0].strips is None
-    assert geometry(spans, table, 6, 2, 300, strip_bytes=1 << 16).chunks[0].strips is None
+    assert geometry(spans, table, 6, 2, 300, are_strips=True).chunks[0].strips is None
