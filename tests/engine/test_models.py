@@ -377,7 +377,7 @@ def test_the_real_model_agrees_with_transformers() -> None:
         pytest.skip("EVALCARD_TEST_MODEL names no checkpoint folder")
     from transformers import AutoModelForCausalLM
 
-    model = open_model(folder, dtype="auto", device="cpu", scheme=None)
+    model = open_model(folder, dtype="float32", device="cpu", scheme=None)
     eager = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     tokens = sequences([1, 37, 300])
     whole = Packed(model, tokens, 256).whole()
@@ -386,6 +386,24 @@ def test_the_real_model_agrees_with_transformers() -> None:
             expected = eager(ids[None], use_cache=False).logits[0]
         torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
     assert_same_bits(Packed(model, tokens, 256).one_by_one((100, 1, 1, 60)), whole)
+
+
+def test_the_real_model_in_bfloat16_is_no_further_from_float32_than_transformers_is() -> None:
+    folder = os.environ.get("EVALCARD_TEST_MODEL")
+    if not folder:
+        pytest.skip("EVALCARD_TEST_MODEL names no checkpoint folder")
+    from transformers import AutoModelForCausalLM
+
+    (ids,) = sequences([600])
+    exact, theirs = (
+        AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
+        for dtype in (torch.float32, torch.bfloat16)
+    )
+    with torch.no_grad():
+        expected, rounded = (model(ids[None], use_cache=False).logits[0].float() for model in (exact, theirs))
+    (found,) = Packed(open_model(folder, dtype="bfloat16", device="cpu", scheme=None), [ids], 256).whole()
+    ours, peers = ((logits - expected).norm() / expected.norm() for logits in (found, rounded))
+    assert 0 < ours < 1.1 * peers, (ours, peers)
 
 
 def altered(folder: Path, source: Path, **values: object) -> str:
