@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from evalcard_engine.activations import ACTIVATIONS, ExactActivation
@@ -28,6 +27,7 @@ from evalcard_engine.config import DTYPES, EngineConfig
 from evalcard_engine.engine import Engine
 from evalcard_engine.models import PreparedModel, open_model
 from evalcard_engine.quant.linear import DenseLinear, ExactLinear
+from evalcard_engine.quant.workspace import Workspace
 from evalcard_engine.request import Generate, Request
 
 BAR = 0.10
@@ -39,21 +39,24 @@ KINDS = {"prompts": (32, 600, 1), "answers": (32, 64, 48)}
 """How many requests, their prompts' tokens, and the tokens of an answer."""
 
 
-class TorchActivation(nn.Module):
-    """torch's own function, which rounds an element by its place in memory."""
+class TorchActivation(ExactActivation):
+    """torch's own function, which rounds an element by its place in memory, where the engine expects an exact one."""
 
     def __init__(self, name: str) -> None:
-        super().__init__()
+        super().__init__(name)
         self._function = TORCHS[name]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self._function(x)
 
+    def gate(self, gate: torch.Tensor, up: torch.Tensor, workspace: Workspace) -> torch.Tensor:
+        return self._function(gate).mul_(up)
+
 
 def loosen(model: PreparedModel, name: str) -> None:
-    """Put torch's modules in the place of the exact ones; ``name``: of the activation function."""
+    """Put torch's modules in the place of the exact ones; ``name``: of the activation function. What else the engine
+    does to a model, blocks of an MLP's rows and the last layer for asked rows only, stays."""
     for owner in list(model._module.modules()):
-        vars(owner).pop("forward", None)  # MLPs go through their modules again
         for leaf, child in list(owner._modules.items()):
             if isinstance(child, ExactLinear):
                 held = child.weight

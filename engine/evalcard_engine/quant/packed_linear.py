@@ -76,7 +76,7 @@ def tiles_serve(out: int, width: int, dtype: torch.dtype) -> bool:
     """Whether on this machine tiles of a plain weight [out, in] give the bits that the prepacked whole gives.
 
     Tried with that shape, for as few rows as a decode step has and as many as take another kernel. Where the answer is
-    no, nothing changes but speed, so it needs no place in the linear.
+    no, nothing changes but speed, so it needs no place in the numerics.
     """
     if not exact_linear.onednn_serves(dtype):
         return False
