@@ -16,7 +16,7 @@ SHIPPED = {
         "evalcard",
         ("**/*.py", "py.typed", "demo/model/*", "compare/health/*.json", "card/check/data/*.json"),
     ),
-    "engine/evalcard_engine": ("evalcard_engine", ("**/*.py", "py.typed")),
+    "engine/evalcard_engine": ("evalcard_engine", ("**/*.py", "py.typed", "native/*.c", "native/*.h")),
     "tasks": ("evalcard/task_files", ("*.py", "**/*.yaml", "data/**/*.jsonl")),
     "templates": ("evalcard/card_templates", ("*.py", "**/*.j2", "report/*")),
 }

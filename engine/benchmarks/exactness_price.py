@@ -2,7 +2,8 @@
 
     python engine/benchmarks/exactness_price.py --model DIR [--dtype auto|float32|bfloat16] [--rounds N]
 
-The other engine has torch's plain linears and activations, and meets its keys in as many rows as there are, not in
+The other engine has torch's plain linears and activations. Compiled attention is the same on both sides, as it gives
+nothing up for being exact; where torch attends, the other engine meets its keys in as many rows as there are, not in
 tiles of eight. Both answer the same requests, taking turns; the price is the median of the ratios of their times, less
 one. Exits with 1 where it is more than a tenth.
 """

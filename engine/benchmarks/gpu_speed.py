@@ -15,7 +15,7 @@ from evalcard_engine.building import empty_module, is_linear
 from evalcard_engine.config import EngineConfig
 from evalcard_engine.engine import Engine
 from evalcard_engine.families import FAMILIES
-from evalcard_engine.gpu_modules import hook_modules
+from evalcard_engine.layer_modules import hook_modules, triton_functions
 from evalcard_engine.loading import scheme_of
 from evalcard_engine.models import ModelInfo, PreparedModel
 from evalcard_engine.planning import ModelPlan
@@ -136,7 +136,7 @@ def make_model(bench: Bench, name: str) -> PreparedModel:
                         else bench.randn(*parameter.shape)
                     )
                     part._parameters[leaf] = torch.nn.Parameter(values.to(dtype), requires_grad=False)
-    hook_modules(module, family)
+    hook_modules(module, family, triton_functions())
     held = sum(held_bytes(part) for path, part in module.named_modules() if is_ours(part))
     info = ModelInfo(
         path=Path(), model_type="llama", vocab_size=config.vocab_size, max_positions=config.max_position_embeddings,
@@ -147,7 +147,7 @@ def make_model(bench: Bench, name: str) -> PreparedModel:
     nothing: Any = None
     plan = ModelPlan(
         nothing, family, config, dtype, bench.device, scheme, "random", module, nothing, None, kv_dtype=dtype,
-        kernels=True, long_rope=None,
+        kernels=True, is_compiled=False, long_rope=None,
     )  # fmt: skip
     return PreparedModel(module, info, plan)
 

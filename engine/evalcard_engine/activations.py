@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from evalcard_engine.errors import UnsupportedModel
+from evalcard_engine.native import rowwise
 from evalcard_engine.quant.workspace import Workspace
 
 
@@ -62,8 +63,17 @@ class ExactActivation(nn.Module):
                 "Try --backend vllm or --backend hf."
             )
         self._function = ACTIVATIONS[name]
+        self.is_compiled = False
+        """Whether native/rowwise.c makes gates of it, where it is silu."""
+
+    @property
+    def is_compiled_silu(self) -> bool:
+        return self.is_compiled and self._function is silu
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.is_compiled_silu:
+            rows = x.reshape(-1, x.shape[-1])
+            return rowwise.silu_mul(rows, torch.ones_like(rows)).view(x.shape)
         return self._function(x.float()).to(x.dtype)
 
     def gate(self, gate: torch.Tensor, up: torch.Tensor, workspace: Workspace) -> torch.Tensor:
@@ -71,6 +81,8 @@ class ExactActivation(nn.Module):
 
         May overwrite ``gate``; what lies between is written to ``workspace``.
         """
+        if self.is_compiled_silu:
+            return rowwise.silu_mul(gate, up, out=gate if gate.is_contiguous() else None)
         if self._function is not silu:
             return self(gate).mul_(up)
         numbers, (rows, width) = gate, gate.shape

@@ -3,15 +3,25 @@
 import torch
 
 from evalcard_engine.arithmetic.products import fused_serves
+from evalcard_engine.attention import compiled
 from evalcard_engine.checkpoint.claims import Claims
 from evalcard_engine.kernels import dispatch
+from evalcard_engine.native import rowwise
 from evalcard_engine.quant.linear import LINEARS_VERSION
 from evalcard_engine.quant.scheme import Scheme
 
 
-def attention_note(dtype: torch.dtype, kv_heads: int, head_sizes: tuple[int, int]) -> str:
-    """How blocks of keys held as ``dtype`` are met on the CPU; soft-capped scores are met by products anywhere."""
+def attention_note(dtype: torch.dtype, kv_heads: int, head_sizes: tuple[int, int], is_compiled: bool) -> str:
+    """How blocks of keys held as ``dtype`` are met on the CPU; where nothing is compiled, soft-capped scores are met by
+    products anywhere."""
+    if is_compiled:
+        return f"attention by {compiled.words(dtype)}"
     return f"attention {'fused' if fused_serves(dtype, kv_heads, head_sizes) else 'by products'}"
+
+
+def rows_note(hooked: tuple[str, ...]) -> tuple[str, ...]:
+    """What compiled code does between the linears, ``hooked`` being its words."""
+    return (f"{', '.join(hooked)} by {rowwise.words()}",) if hooked else ()
 
 
 def linear_notes(scheme: Scheme | None, claims: Claims, kernels: bool) -> tuple[str, ...]:
@@ -24,7 +34,7 @@ def linear_notes(scheme: Scheme | None, claims: Claims, kernels: bool) -> tuple[
 
 
 def kernel_notes(hooked: tuple[str, ...], scheme: Scheme | None, claims: Claims) -> str:
-    """Which Triton kernels compute what, ``hooked`` being gpu_modules' words. What is not named is torch's: the
+    """Which Triton kernels compute what, ``hooked`` being layer_modules' words. What is not named is torch's: the
     embedding, every linear without codes."""
     linears = ("quantized linears in exact tiles",) if claims.schemes or _makes_codes(scheme) else ()
     return f"{dispatch.versions()} for {', '.join(('attention', *hooked, *linears))}"

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from evalcard_engine.activations import ExactActivation
+from evalcard_engine.native import rowwise
 from evalcard_engine.quant.int8_linear import Int8Linear, TokenCodes, quantize_rows
 from evalcard_engine.quant.linear import ExactLinear
 from evalcard_engine.quant.workspace import Workspace
@@ -62,7 +63,10 @@ def _mlp(self: Any, x: torch.Tensor) -> torch.Tensor:
     if any(linear._forward_hooks for linear in linears):  # somebody watches the linears one by one
         return type(self).forward(self, x)
     rows = x.reshape(-1, x.shape[-1])
-    is_integer = x.dtype == torch.float32 and all(isinstance(linear, Int8Linear) for linear in linears)
+    are_integer = all(isinstance(linear, Int8Linear) for linear in linears)
+    if are_integer and rowwise.serves(x.dtype) and _makes_codes(self):
+        return _compiled_blocks(self, rows).view(x.shape)
+    is_integer = are_integer and x.dtype == torch.float32
     return (_integer_blocks if is_integer else _blocks)(self, rows).view(x.shape)
 
 
@@ -85,4 +89,23 @@ def _integer_blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
         mlp.gate_proj.scaled(part, scale, gate)
         mlp.up_proj.scaled(part, scale, up)
         mlp.down_proj.scaled(*quantize_rows(act.gate(gate, up, workspace), workspace), into)
+    return out
+
+
+def _makes_codes(mlp: Any) -> bool:
+    """Whether the gate's numbers can become codes in the pass that makes them."""
+    act = _activation(mlp)
+    return act is not None and act.is_compiled_silu and mlp.gate_proj.bias is None and mlp.up_proj.bias is None
+
+
+def _compiled_blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
+    """`_integer_blocks` whose gates become codes in one pass, for rows of any dtype that rowwise.c serves."""
+    workspace, width = mlp.workspace, mlp.down_proj.codes.shape[1]
+    out, (codes, scales) = torch.empty_like(rows), quantize_rows(rows, workspace)
+    for part, scale, into in zip(*(each.split(BLOCK_ROWS) for each in (codes, scales, out)), strict=True):
+        gate, up = mlp.gate_proj.integers(part, "gate"), mlp.up_proj.integers(part, "up")
+        gated, gated_scales = workspace.take("codes", len(part), width, torch.int8), scale.new_empty(scale.shape)
+        columns = mlp.gate_proj.scales, mlp.up_proj.scales
+        rowwise.silu_mul_codes(gate, up, scale, *columns, gated, gated_scales, rows.dtype)
+        mlp.down_proj.scaled(gated, gated_scales, into)
     return out

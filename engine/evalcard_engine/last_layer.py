@@ -6,9 +6,10 @@ until their keys and values are stored, and as a whole over the rows that count.
 not know their company, so no bit changes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -55,25 +56,24 @@ def last_rows(batch: Batch, least_dropped: int | None = None) -> tuple[torch.Ten
 def compute_asked_rows_only(layer: nn.Module) -> None:
     """Let a model's last decoder layer leave out the rows that its step leaves out; without any it is as it was."""
     # Of the object, not of its class, which another engine in the process may use otherwise.
-    vars(layer)["forward"] = MethodType(_forward, layer)
+    vars(layer)["forward"] = MethodType(partial(_forward, whole=layer.forward), layer)
 
 
-def _forward(self: nn.Module, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    """hidden_states [1, num_tokens, hidden]; the rows left out come back as zeros."""
-    whole = type(self).forward
+def _forward(self: nn.Module, hidden_states: torch.Tensor, *args: Any, whole: Callable[..., Any], **kwargs: Any) -> Any:
+    """hidden_states [1, num_tokens, hidden]; the rows left out come back as zeros. ``whole``: the layer's forward."""
     step = kwargs[STEP_ARGUMENT]
     assert isinstance(step, Step), type(step)
     if step.last is None:
-        return whole(self, hidden_states, *args, **kwargs)
+        return whole(hidden_states, *args, **kwargs)
     num_tokens, rows = hidden_states.shape[1], step.last.rows
     with suppress(Stored):
-        whole(self, hidden_states, *args, **{**kwargs, STEP_ARGUMENT: replace(step, is_store_only=True)})
+        whole(hidden_states, *args, **{**kwargs, STEP_ARGUMENT: replace(step, is_store_only=True)})
         raise AssertionError(f"{type(self).__name__} came to its end without attention")
     if not rows.numel():
         return torch.zeros_like(hidden_states)
     given = {name: _pick(value, rows, num_tokens) for name, value in kwargs.items()}
     positional = [_pick(value, rows, num_tokens) for value in args]
-    made = whole(self, hidden_states[:, rows], *positional, **{**given, STEP_ARGUMENT: step.last.step})
+    made = whole(hidden_states[:, rows], *positional, **{**given, STEP_ARGUMENT: step.last.step})
     return _spread(made, rows, hidden_states)
 
 

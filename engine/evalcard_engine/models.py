@@ -87,6 +87,7 @@ class PreparedModel:
         self._shapes = [KVShape(*plan.family.kv_shape(plan.config)) for _ in self._rules]
         self._codes = plan.kv_codes
         self._kernels = plan.kernels
+        self._workspace = Workspace() if plan.is_compiled else None
         self._long_rope = plan.long_rope
         compute_asked_rows_only(decoder_layers(module)[-1])
         self._has_experts = plan.family.experts is not None
@@ -139,7 +140,10 @@ class PreparedModel:
     def _prepare(self, batch: Batch, pool: KVPool, plans: "Mapping[Reach, PagedPlan] | None" = None) -> Step:
         rotary = None if self._long_rope is None else self._long_rope.tables(batch, self._dtype)
         kv_heads = self._shapes[0].kv_heads
-        return prepare_step(batch, pool, self._heads, kv_heads, self._rules, rotary, kernels=self._kernels, plans=plans)
+        return prepare_step(
+            batch, pool, self._heads, kv_heads, self._rules, rotary,
+            kernels=self._kernels, plans=plans, workspace=self._workspace,
+        )  # fmt: skip
 
     def watched(self) -> AbstractContextManager[FirstFault]:
         """Find the first module with a value that is not finite in the forwards that run meanwhile."""

@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from evalcard_engine import numerics
+from evalcard_engine.activations import ExactActivation
 from evalcard_engine.arithmetic.cpu_plans import cpu_plan
-from evalcard_engine.arithmetic_notes import attention_note, kernel_notes, linear_notes
+from evalcard_engine.arithmetic_notes import attention_note, kernel_notes, linear_notes, rows_note
+from evalcard_engine.attention import compiled
 from evalcard_engine.building import build, decoder_layers, matrices, stored_shapes, tied_parameters
 from evalcard_engine.cache.kv_codes import KVCodes
 from evalcard_engine.checkpoint.claiming import claim_all
@@ -19,10 +21,11 @@ from evalcard_engine.checkpoint.recognize import beside_files, recognize
 from evalcard_engine.checkpoint.source import Checkpoint, read_checkpoint
 from evalcard_engine.errors import EngineError
 from evalcard_engine.family import Family
-from evalcard_engine.gpu_modules import hook_modules
 from evalcard_engine.kernels import dispatch
 from evalcard_engine.kv_choice import cache_notes, choose_codes
+from evalcard_engine.layer_modules import compiled_functions, hook_modules, triton_functions
 from evalcard_engine.longrope import LongRope, take_over
+from evalcard_engine.native import rowwise
 from evalcard_engine.quant.scheme import Scheme
 from evalcard_engine.weights_choice import check_on_gpu
 
@@ -54,6 +57,8 @@ class ModelPlan:
     """Of those numbers."""
     kernels: bool
     """Whether Triton kernels run the quantized linears and what lies between."""
+    is_compiled: bool
+    """Whether attention is the compiled one."""
     long_rope: LongRope | None
     """Where positions are encoded by the length of their sequence."""
 
@@ -96,18 +101,31 @@ def plan_model(
         kernels = device == "cuda" and dispatch.serves(torch.device(device), arithmetic)
     if device == "cuda":
         check_on_gpu(weights, kernels)
-    used = kernel_notes(hook_modules(module, family), scheme, claims) if kernels else ""
+    used = kernel_notes(hook_modules(module, family, triton_functions()), scheme, claims) if kernels else ""
     notes = (*linear_notes(scheme, claims, kernels), *cache_notes(codes))
-    kv_dtype = arithmetic
+    kv_dtype, is_compiled = arithmetic, False
     if device == "cpu" and not kernels:
         kv_dtype = CPU_KV_DTYPES[arithmetic]
+        is_compiled = codes is None and compiled.serves(kv_dtype)
         read_as = torch.float32 if codes is not None else kv_dtype
-        notes = (attention_note(read_as, kv_heads, (sizes[0], sizes[1])), *notes)
+        hooked = _use_compiled(module, family, arithmetic, kv_dtype) if is_compiled else ()
+        notes = (attention_note(read_as, kv_heads, (sizes[0], sizes[1]), is_compiled), *rows_note(hooked), *notes)
     name = numerics.describe(device, arithmetic, faults, *notes, kernels=used)
     return ModelPlan(
         checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes, kv_dtype, kernels,
-        long_rope,
+        is_compiled, long_rope,
     )  # fmt: skip
+
+
+def _use_compiled(module: nn.Module, family: Family, arithmetic: torch.dtype, kv_dtype: torch.dtype) -> tuple[str, ...]:
+    """Let compiled code do what lies between the linears, where it can: what that is, in words."""
+    if not rowwise.serves(arithmetic):
+        return ()
+    for part in module.modules():
+        if isinstance(part, ExactActivation):
+            part.is_compiled = True
+    hooked = hook_modules(module, family, compiled_functions()) if arithmetic == kv_dtype else ()
+    return tuple(dict.fromkeys(("gates", *hooked)))
 
 
 def _check_device(device: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from evalcard_engine.attention import compiled
 from evalcard_engine.config import EngineConfig
 from evalcard_engine.engine import Engine
 from evalcard_engine.models import open_model
@@ -16,9 +17,11 @@ from evalcard_engine.request import Generate, Sampling, Score
 VOCAB = 211
 
 
-@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+@pytest.fixture(scope="module", params=["float32", "bfloat16", "float32 by torch", "bfloat16 by torch"])
 def tiny_llama(tmp_path_factory, request):
-    """A Llama with random weights, large enough in its logits to be decided by the last bits now and then."""
+    """A Llama with random weights, large enough in its logits to be decided by the last bits now and then; with
+    attention and rows by compiled code, if there is a compiler, and by torch."""
+    dtype, *by_torch = request.param.split(" by ")
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
@@ -34,7 +37,14 @@ def tiny_llama(tmp_path_factory, request):
     )
     folder = tmp_path_factory.mktemp("tiny_llama")
     LlamaForCausalLM(config).save_pretrained(folder)
-    return open_model(str(folder), dtype=request.param, device="cpu", scheme=None)
+    with pytest.MonkeyPatch.context() as patch:
+        if by_torch:
+            patch.setattr(compiled, "serves", lambda dtype: False)
+        model = open_model(str(folder), dtype=dtype, device="cpu", scheme=None)
+    assert ("attention by" in model.numerics.replace("attention by products", "")) == (
+        not by_torch and compiled.serves(model._kv_dtype)
+    )
+    return model
 
 
 @pytest.fixture(scope="module", params=["kv=fp8", "kv=int8"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from evalcard_engine.arithmetic.products import exact_widths
-from evalcard_engine.attention import cpu, torch_ref
+from evalcard_engine.attention import compiled, cpu, torch_ref
 from evalcard_engine.attention.blocks import read_blocks
 from evalcard_engine.attention.plan import BlockTable, Geometry, block_table, geometry
 from evalcard_engine.attention.reach import Chunked, Reach
@@ -15,6 +15,7 @@ from evalcard_engine.attention.rules import LayerRule
 from evalcard_engine.attention.temperature import Temperature
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.cache.pool import KVPool
+from evalcard_engine.quant.workspace import Workspace
 from evalcard_engine.torchao_noise import quiet_torchao
 from evalcard_engine.transfer import send
 
@@ -49,12 +50,22 @@ class Step:
     table: BlockTable | None = None
     """The CPU's alone, as are ``geometries``."""
     geometries: Mapping[Reach, Geometry] | None = None
+    compiled_plans: "CompiledPlans | None" = None
+    """Instead of these two, where compiled code attends."""
     paged_plans: "Mapping[Reach, PagedPlan] | None" = None
     """Likewise, where Triton's kernels attend. Without any plan the plain definition does."""
     last: "LastRows | None" = None
     """Where the last layer computes only some of the rows."""
     is_store_only: bool = False
     """Keys and values are all that is wanted of a layer: `Stored` is raised once they are in the pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPlans:
+    """A step's plan for each reach, and where they may all work."""
+
+    by_reach: Mapping[Reach, compiled.CompiledPlan]
+    workspace: Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +91,11 @@ def prepare_step(
     *,
     kernels: bool = False,
     plans: "Mapping[Reach, PagedPlan] | None" = None,
+    workspace: Workspace | None = None,
 ) -> Step:
     """Plan one step for every layer of a model whose attention follows these rules; ``kernels``: for Triton's, where
-    they serve all of them. ``plans``: those of `plan_attention`, on the device, where they are made already."""
+    they serve all of them. ``plans``: those of `plan_attention`, on the device, where they are made already.
+    ``workspace``: for compiled attention, which must serve the pool."""
     assert batch.page_size == pool.page_size, (batch.page_size, pool.page_size)
     rows = pool.slot_rows(batch.slots)
     temperatures = {rule.temperature for rule in rules if rule.temperature is not None}
@@ -94,9 +107,12 @@ def prepare_step(
         return Step(batch, pool, rows, rules, factors, rotary, paged_plans=plans)
     if kernels or batch.token_ids.device.type != "cpu":
         return Step(batch, pool, rows, rules, factors, rotary)
+    reaches = {rule.reach for rule in rules}
+    if workspace is not None:
+        by_reach = {reach: compiled.plan_step(batch.spans, pool, heads, kv_heads, reach) for reach in reaches}
+        return Step(batch, pool, rows, rules, factors, rotary, compiled_plans=CompiledPlans(by_reach, workspace))
     # A pool that holds NaN is cleaned on the way from the pages to the blocks.
     table = block_table(batch.spans, batch.page_size, gather=pool.tainted)
-    reaches = {rule.reach for rule in rules}
     dtype = torch.float32 if pool.is_coded else pool.keys[0].dtype
     widths = exact_widths(dtype, kv_heads, (pool.keys[0].shape[-1], pool.values[0].shape[-1]))
     geometries = {
@@ -175,14 +191,20 @@ def attend(
     sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Queries [num_tokens, heads, key_size] over what the pool holds of each sequence, this step's tokens included:
-    [num_tokens, heads, value_size], float32, or by kernels in the dtype of rows. sinks: [heads], where the layer has
-    any."""
+    [num_tokens, heads, value_size], float32, or by kernels in the dtype of rows, or by compiled code in that of the
+    pool. sinks: [heads], where the layer has any."""
     reach = step.rules[layer].reach
     if step.paged_plans is not None:
         from evalcard_engine.attention import triton
 
         plan = step.paged_plans[reach]
         return triton.attend(rows, step.pool, layer, plan, scale=scaling, softcap=softcap, sinks=sinks)
+    if step.compiled_plans is not None:
+        pages = step.pool.keys[layer], step.pool.values[layer]
+        plans = step.compiled_plans
+        return compiled.attend(
+            rows, *pages, plans.by_reach[reach], plans.workspace, scale=scaling, softcap=softcap, sinks=sinks
+        )
     if step.table is None or step.geometries is None:
         return torch_ref.attend(
             rows, step.pool, layer, step.batch, scale=scaling, window=reach, softcap=softcap, sinks=sinks

@@ -1,14 +1,16 @@
 """w8a8 on the CPU: tokens quantized as they come, an exact integer product, then both scales and the bias.
 
-Products are scaled in blocks of rows, in memory that is used again at once, so that integers never leave the
-processor's cache; no row knows its block, so blocks change no bit. ``torch._int_mm`` with three passes over a block is
-as fast as oneDNN's fused quantized linear, and leaves the order of the multiplications to us.
+Both ends are native/rowwise.c's where it serves, and torch's to the same bits where it does not. Products are scaled in
+blocks of rows, in memory that is used again at once, so that integers never leave the processor's cache; no row knows
+its block, so blocks change no bit. ``torch._int_mm`` with passes of ours over a block is as fast as oneDNN's fused
+quantized linear, and leaves the order of the multiplications to us.
 """
 
 import torch
 from torch import nn
 
 from evalcard_engine.arithmetic.int8 import int8_product
+from evalcard_engine.native import rowwise
 from evalcard_engine.quant.weight import QuantizedWeight
 from evalcard_engine.quant.workspace import Workspace
 
@@ -50,13 +52,20 @@ class Int8Linear(nn.Module):
 
     def scaled(self, codes: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """The linear of one block of quantized tokens, int8 [rows, in] and float32 [rows, 1], into out [rows, out]."""
-        integers = self._workspace.take("product", out.shape[0], out.shape[1], torch.int32)
-        int8_product(codes, self.codes.t(), out=integers)
+        integers = self.integers(codes, "product")
+        if rowwise.serves(out.dtype) and out.is_contiguous():
+            rowwise.scale_rows(integers, scales, self.scales, self.bias, out)
+            return out
         # In place: an integer and its float32 are both of four bytes, and each is read before it is overwritten.
         product = integers.view(torch.float32).copy_(integers).mul_(scales)
         if self.bias is None:
             return torch.mul(product, self.scales, out=out)
         return torch.add(product.mul_(self.scales), self.bias, out=out)
+
+    def integers(self, codes: torch.Tensor, purpose: str) -> torch.Tensor:
+        """The product of quantized tokens int8 [rows, in], not scaled yet: int32 [rows, out], in the workspace."""
+        integers = self._workspace.take(purpose, codes.shape[0], self.codes.shape[0], torch.int32)
+        return int8_product(codes, self.codes.t(), out=integers)
 
 
 class TokenCodes:
@@ -88,6 +97,9 @@ def quantize_rows(x: torch.Tensor, workspace: Workspace) -> tuple[torch.Tensor, 
     [rows, 1]. What lies between is put into the ``workspace``, as "spare"."""
     codes = torch.empty(x.shape, dtype=torch.int8, device=x.device)
     scales = torch.empty(x.shape[0], 1, device=x.device)
+    if rowwise.serves(x.dtype) and x.is_contiguous():
+        rowwise.quantize_rows(x, codes, scales)
+        return codes, scales
     for block, code, scale in zip(*(each.split(BLOCK_ROWS) for each in (x, codes, scales)), strict=True):
         if len(block):
             _quantize(block.float(), code, scale, workspace.take("spare", len(block), block.shape[1], torch.float32))

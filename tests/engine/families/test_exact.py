@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from evalcard_engine.attention import compiled
 from evalcard_engine.config import EngineConfig
 from evalcard_engine.engine import Engine
 from evalcard_engine.request import Completion, Generate, Score
@@ -39,6 +40,16 @@ def tokens(some_tokens) -> list[torch.Tensor]:
     return [first, torch.cat((first[:256], end)), *others]
 
 
+@pytest.fixture(params=["compiled", "torch"])
+def computed_by(request, monkeypatch) -> None:
+    """What attends, and works on rows between linears: compiled code, where there is a compiler, or torch."""
+    if request.param == "compiled" and not compiled.serves(torch.float32):
+        pytest.skip(f"nothing compiled: {compiled.words(torch.float32)}")
+    if request.param == "torch":
+        monkeypatch.setattr(compiled, "serves", lambda dtype: False)
+
+
+@pytest.mark.usefixtures("computed_by")
 @pytest.mark.parametrize("page_size", [16, 256])
 def test_mixed_steps_with_shared_prefixes_equal_eager(family, packed, tokens, page_size: int, record_property) -> None:
     expected = [family.logits(ids) for ids in tokens]
@@ -98,6 +109,8 @@ def test_transformers_hands_over_no_mask(family, packed, tokens, monkeypatch) ->
         seen.append((module.layer_idx, attention_mask))
         return packed_attention(module, query, key, value, attention_mask, **kwargs)
 
+    # Compiled rows come with attention modules of ours, which transformers hands nothing.
+    monkeypatch.setattr(compiled, "serves", lambda dtype: False)
     model = family.open()
     ALL_ATTENTION_FUNCTIONS.register(ATTENTION_NAME, spy)
     try:

@@ -155,7 +155,7 @@ def start_small() -> None:
 
 
 def start_as_hooked(dtype: torch.dtype) -> None:
-    """What gpu_modules starts and `start_small` does not: norms of heads, gates of two linears, heads of 64, caches
+    """What layer_modules starts and `start_small` does not: norms of heads, gates of two linears, heads of 64, caches
     of codes, which are written by way of pages of one token."""
     x = torch.empty(8, 2048, dtype=dtype)
     heads, weight = x.view(8, 32, 64), torch.empty(64, dtype=dtype)

@@ -29,7 +29,7 @@ def test_kernels_against_their_references(interpreted_files: list[str]) -> None:
 
 @pytest.mark.usefixtures("working_interpreter")
 def test_linears_and_whole_models_by_kernels() -> None:
-    files = [HERE.parent / "quant" / "test_kernel_linear.py", HERE.parent / "test_gpu_modules.py"]
+    files = [HERE.parent / "quant" / "test_kernel_linear.py", HERE.parent / "test_layer_modules.py"]
     assert interpreted(files) == 72
 
 

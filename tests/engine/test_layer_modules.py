@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("run by kernels/test_interpreter.py, in a process of its own", allow_module_level=True)
 
-from evalcard_engine import gpu_modules
+from evalcard_engine import layer_modules
 from evalcard_engine.attention import paged_plan
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.config import EngineConfig
@@ -233,10 +233,15 @@ def test_a_fault_is_still_found_in_its_module(checkpoint) -> None:
     assert fault.found == "layer 1, post_attention_layernorm: output not finite"
 
 
+def hooks_of(part: torch.nn.Module) -> set[str]:
+    """The modules whose functions a module's forward was given."""
+    forward = getattr(vars(part).get("forward"), "__func__", None)
+    given = getattr(forward, "keywords", {}).values()
+    return {function.__module__ for function in given if callable(function)}
+
+
 def is_hooked(part: torch.nn.Module) -> bool:
-    forward = vars(part).get("forward")
-    function = getattr(forward, "__func__", None)
-    return getattr(getattr(function, "func", function), "__module__", "") == gpu_modules.__name__
+    return any(name.startswith("evalcard_engine.kernels.") for name in hooks_of(part))
 
 
 def test_other_models_of_the_process_keep_their_modules(checkpoint) -> None:
@@ -250,7 +255,7 @@ def test_other_models_of_the_process_keep_their_modules(checkpoint) -> None:
 
 @pytest.fixture
 def unknown_family(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delitem(gpu_modules.NORM_ADDS_ONE, "llama")
+    monkeypatch.delitem(layer_modules.NORM_ADDS_ONE, "llama")
     yield
 
 
