@@ -69,7 +69,8 @@ def test_codes_are_shared_where_an_input_is(checkpoints: dict[str, Path], monkey
         linear(x)
     assert len(made) == 1
     layer.mlp(x)
-    assert len(made) == 3, "one for gate and up, one for down"
+    # Compiled code makes the codes for down in the pass that makes the gate.
+    assert len(made) == (2 if layer.mlp.act_fn.is_compiled_silu else 3), "one for gate and up, one for down"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
