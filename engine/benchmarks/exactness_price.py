@@ -60,10 +60,7 @@ def loosen(model: PreparedModel, name: str) -> None:
     for owner in list(model._module.modules()):
         for leaf, child in list(owner._modules.items()):
             if isinstance(child, ExactLinear):
-                held = child.weight
-                weight = held.plain if held.packed is None else held.packed.to_dense()
-                assert weight is not None, leaf
-                setattr(owner, leaf, DenseLinear(weight[: held.out_features, : held.in_features], child.bias))
+                setattr(owner, leaf, DenseLinear(child.weight.weight.contiguous(), child.bias))
             elif isinstance(child, ExactActivation):
                 setattr(owner, leaf, TorchActivation(name))
 

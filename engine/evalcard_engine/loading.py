@@ -1,5 +1,6 @@
 """From an empty module to one that holds our linears and every weight of the checkpoint."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
@@ -7,15 +8,16 @@ import torch
 from torch import nn
 
 from evalcard_engine.building import is_linear, stored_buffers
-from evalcard_engine.checkpoint.claims import Claims, Quantized
+from evalcard_engine.checkpoint.claims import Claims, Plain, Quantized
 from evalcard_engine.checkpoint.digest import OnProgress
 from evalcard_engine.checkpoint.reading import TensorReader
 from evalcard_engine.checkpoint.recognize import raise_all
 from evalcard_engine.checkpoint.source import ADVICE
+from evalcard_engine.checkpoint.tensor_files import TensorFile
 from evalcard_engine.errors import EngineError
 from evalcard_engine.fusion import fuse
 from evalcard_engine.quant.held import held_bytes
-from evalcard_engine.quant.linear import WideHead, plain_linear, quantized_linear, serves_int8
+from evalcard_engine.quant.linear import WideHead, gives_float32, plain_linear, quantized_linear, serves_int8
 from evalcard_engine.quant.quantize import quantize, sparsify24
 from evalcard_engine.quant.scheme import SCHEMES, Scheme
 from evalcard_engine.quant.weight import QuantizedWeight
@@ -79,16 +81,33 @@ class Stock:
     """Where tiles of packed weights are made, on the CPU; None expands weights when they are loaded."""
     model: str = "the model"
     """As the user wrote it."""
-
-    @property
-    def head_dtype(self) -> torch.dtype:
-        """What logits are computed in."""
-        return head_dtype(self.dtype, self.device, self.kernels)
+    head_dtype: torch.dtype | None = None
+    """What the head is held in, where that is not ``dtype``."""
 
 
-def head_dtype(dtype: torch.dtype, device: str, kernels: bool) -> torch.dtype:
-    """What a model of ``dtype`` computes its logits in: float32 on the CPU, where that costs little."""
-    return torch.float32 if device == "cpu" and not kernels else dtype
+STORED = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
+"""As safetensors spells dtypes."""
+
+
+def head_dtype(
+    dtype: torch.dtype,
+    device: str,
+    kernels: bool,
+    claims: Claims,
+    scheme: Scheme | None,
+    tensors: Mapping[str, TensorFile],
+) -> torch.dtype:
+    """What a model of ``dtype`` holds its head in: on the CPU what gives float32 logits of it without loss.
+
+    scheme: what is done to linears on the way in; tensors: the checkpoint's.
+    """
+    if device != "cpu" or kernels:
+        return dtype
+    source = claims.sources.get(f"{HEAD}.weight")
+    if not isinstance(source, Plain) or scheme_of(HEAD, scheme) is not None:
+        return torch.float32
+    is_stored = tensors[source.tensor].dtype == STORED[dtype]
+    return dtype if is_stored and gives_float32(dtype) else torch.float32
 
 
 def fill(module: nn.Module, stock: Stock, on_progress: OnProgress | None) -> Tally:
@@ -119,8 +138,8 @@ def _fill_one(module: nn.Module, name: str, owner: nn.Module, stock: Stock, tall
         _fill_own(name, owner, stock, tally)
         return
     assert isinstance(owner, nn.Linear), name
-    if name == HEAD and stock.head_dtype != stock.dtype:
-        linear: nn.Module = WideHead(_linear(name, owner, replace(stock, dtype=stock.head_dtype), tally))
+    if name == HEAD and stock.device == "cpu" and not stock.kernels and stock.dtype != torch.float32:
+        linear: nn.Module = WideHead(_linear(name, owner, replace(stock, dtype=stock.head_dtype or stock.dtype), tally))
     else:
         linear = _linear(name, owner, stock, tally)
     if name.startswith(DECODER):

@@ -175,7 +175,10 @@ def open_model(
     digest = weights_digest(plan.checkpoint, plan.family)
     workspace = Workspace() if choice is not None and choice.form == "packed" else None
     reader = TensorReader(plan.checkpoint)
-    stock = Stock(plan.claims, reader, plan.dtype, plan.device, weights_scheme, plan.kernels, workspace, model)
+    stock = Stock(
+        plan.claims, reader, plan.dtype, plan.device, weights_scheme, plan.kernels, workspace, model,
+        _head_dtype(plan, weights_scheme),
+    )  # fmt: skip
     tally = fill(plan.module, stock, on_progress)
     if weights_digest(plan.checkpoint, plan.family) != digest:  # free unless a file was touched meanwhile
         raise EngineError(f"the files of {model} changed while they were read. Run again once they are complete.")
@@ -223,6 +226,11 @@ def _weights_scheme(scheme: Scheme | None) -> Scheme | None:
     return scheme if scheme is not None and scheme.changes_weights else None
 
 
+def _head_dtype(plan: ModelPlan, weights_scheme: Scheme | None) -> torch.dtype:
+    tensors = plan.checkpoint.tensors
+    return head_dtype(plan.dtype, plan.device, plan.kernels, plan.claims, weights_scheme, tensors)
+
+
 def _choose_form(plan: ModelPlan, model: str, device: str, scheme: Scheme | None, weights: str) -> Choice | None:
     """How quantized linears are held, None where kernels hold them packed. Raises OutOfMemory for weights that do not
     fit, which is known before a byte of them is read."""
@@ -231,7 +239,7 @@ def _choose_form(plan: ModelPlan, model: str, device: str, scheme: Scheme | None
     is_packed = plan.kernels or (choice is not None and choice.form == "packed")
     needed = weights_need(
         plan.module, plan.claims, plan.checkpoint.tensors, weights_scheme, plan.dtype, is_packed,
-        head_dtype(plan.dtype, device, plan.kernels),
+        _head_dtype(plan, weights_scheme),
     )  # fmt: skip
     is_quantized = bool(plan.claims.schemes) or weights_scheme is not None
     check_memory(model, needed, free_memory(device), device, plan.dtype, is_quantized=is_quantized, is_packed=is_packed)

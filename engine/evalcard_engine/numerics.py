@@ -8,10 +8,10 @@ from functools import cache
 import torch
 
 from evalcard_engine.arithmetic.cpu_plans import cpu_features, cpu_vendor
-from evalcard_engine.arithmetic.exact_linear import FALLBACK_ROWS, fallback_faults, onednn_serves
+from evalcard_engine.arithmetic.exact_linear import fallback_faults, linear_words, onednn_serves
 from evalcard_engine.arithmetic.products import product_faults
 
-KERNELS_VERSION = "cpu2"
+KERNELS_VERSION = "cpu3"
 """Counts up when a change to the CPU kernels may change a bit of an answer; part of every journal key."""
 
 
@@ -46,8 +46,7 @@ def describe(device: str, dtype: torch.dtype, faults: tuple[str, ...], *notes: s
     """
     parts = [str(dtype).removeprefix("torch."), f"torch {torch.__version__}"]
     if device == "cpu":
-        linears = "onednn" if onednn_serves(dtype) else f"tiles of {FALLBACK_ROWS}"
-        parts += [f"{cpu_vendor()} {cpu_features()}", f"kernels {KERNELS_VERSION}", f"linear {linears}"]
+        parts += [f"{cpu_vendor()} {cpu_features()}", f"kernels {KERNELS_VERSION}", f"linear {linear_words(dtype)}"]
         parts += [f"kernels {kernels}"] if kernels else []
         parts.append("rows exact" if not faults else "rows inexact")
     else:

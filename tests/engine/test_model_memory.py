@@ -12,6 +12,7 @@ from evalcard_engine.model_memory import weights_need
 from evalcard_engine.models import open_model
 from evalcard_engine.planning import plan_model
 from evalcard_engine.quant.held import held_bytes
+from evalcard_engine.quant.linear import gives_float32
 from evalcard_engine.quant.scheme import parse_scheme
 
 HIDDEN, INNER, VOCAB, LAYERS = 64, 160, 97, 2
@@ -38,8 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 def needed(folder: str, dtype: str, scheme: str | None, is_packed: bool) -> int:
     given = None if scheme is None else parse_scheme(scheme)
     plan = plan_model(folder, dtype, "cpu", given, None, "auto")
-    head = head_dtype(plan.dtype, "cpu", kernels=False)
-    return weights_need(plan.module, plan.claims, plan.checkpoint.tensors, given, plan.dtype, is_packed, head)
+    tensors = plan.checkpoint.tensors
+    head = head_dtype(plan.dtype, "cpu", False, plan.claims, given, tensors)
+    return weights_need(plan.module, plan.claims, tensors, given, plan.dtype, is_packed, head)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +56,8 @@ def needed(folder: str, dtype: str, scheme: str | None, is_packed: bool) -> int:
     ],
 )
 def test_weights_are_reckoned_by_how_they_are_held(folder, dtype, scheme, is_packed, linear_bits):
-    """Logits are computed in float32 whatever the rest is in."""
-    size, head = (4, 0) if dtype == "float32" else (2, VOCAB * HIDDEN * 2)
+    """Logits are float32 whatever the rest is in: by a head held so, or by products that give it."""
+    size, head = (4, 0) if dtype == "float32" else (2, 0 if gives_float32(torch.bfloat16) else VOCAB * HIDDEN * 2)
     assert needed(folder, dtype, scheme, is_packed) == LINEAR * linear_bits // 8 + OTHER * size + head
 
 

@@ -43,16 +43,28 @@ class DenseLinear(nn.Module):
 
 
 class WideHead(nn.Module):
-    """A head computed in float32 where its input is not: logits of half precision, eight bits of them left in bfloat16,
-    would make ties of answers that the model tells apart."""
+    """A head whose logits are float32 where its input is not: of half precision, eight bits of them left in bfloat16,
+    they would make ties of answers that the model tells apart.
+
+    Its weight is float32, or bfloat16 as it was stored where `gives_float32`: products of such numbers are exact in
+    float32, so the same precision takes half of the memory.
+    """
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = self.inner(x.float())
+        inner = self.inner
+        if isinstance(inner, ExactLinear) and inner.weight.compiled is not None:
+            return exact_linear.linear(x, inner.weight, inner.bias, torch.float32)
+        logits: torch.Tensor = inner(x.float())
         return logits
+
+
+def gives_float32(dtype: torch.dtype) -> bool:
+    """Whether linears of ``dtype`` on the CPU can give float32 of their sums."""
+    return exact_linear.compiled_serves(dtype)
 
 
 class RoundedLinear(nn.Module):
