@@ -13,7 +13,6 @@
 #include "vectors.h"
 
 #define BLOCK 256
-#define FETCH_AHEAD 4096 /* bytes: measured, the best of 0 to 16 KiB */
 #define MAX_VECTORS 4    /* of a panel of columns */
 #define PANEL (MAX_VECTORS * LANES)
 #define MAX_ROWS 6       /* of a product kept in registers: 6 x 4 sums, 4 columns and 1 row of 32 registers */
@@ -147,7 +146,7 @@ INLINE __m512i words_of(const char *numbers, int64_t count, int half) {
     return half ? _mm512_maskz_loadu_epi16(lanes32(count), numbers) : _mm512_maskz_loadu_epi32(lanes16(count), numbers);
 }
 
-/* Where the first ``count`` rows of a block lie for a head, and that the processor may fetch what follows them. */
+/* Where the first ``count`` rows of a block lie for a head. */
 INLINE void rows_of(const char *base, const Call *call, const int32_t *pages, int64_t head, int64_t count, int64_t size,
                     int half, const char **rows) {
     int64_t bytes = size << (half ? 1 : 2);
@@ -158,19 +157,22 @@ INLINE void rows_of(const char *base, const Call *call, const int32_t *pages, in
     }
 }
 
+/* Answers are bound by reading their keys and values, which the processor does not foresee: while keys are arranged the
+ * block's values are fetched, and while those are, the next block's keys. */
 INLINE void fetch(const char *row, int64_t bytes) {
-    for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(row + FETCH_AHEAD + at, _MM_HINT_T0);
+    for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(row + at, _MM_HINT_T1);
 }
 
 /* The first ``width`` keys of a block as columns; those up to the next multiple of LANES are zeros. */
 INLINE void pack_keys(const Call *call, const Room *room, const int32_t *pages, int64_t head, int64_t width, int half) {
     int64_t columns = round_up(width, LANES), size = call->key_size, shift = half ? 1 : 2;
-    const char *keys[BLOCK];
+    const char *keys[BLOCK], *values[BLOCK];
     rows_of(call->keys, call, pages, head, width, size, half, keys);
+    rows_of(call->values, call, pages, head, width, call->value_size, half, values);
     for (int64_t first = 0; first < columns; first += LANES) {
         int64_t panel = first / PANEL * PANEL, row = least(columns - panel, PANEL), there = least(width - first, LANES);
         float *into = room->keys + panel * room->key_words + (first - panel);
-        for (int64_t i = 0; i < there; i++) fetch(keys[first + i], size << shift);
+        for (int64_t i = 0; i < there; i++) fetch(values[first + i], call->value_size << shift);
         for (int64_t word = 0; word < room->key_words; word += LANES) {
             int64_t at = word << (2 - shift), count = least(room->key_words - word, LANES);
             __m512i square[LANES];
@@ -182,19 +184,23 @@ INLINE void pack_keys(const Call *call, const Room *room, const int32_t *pages, 
     }
 }
 
-/* The first ``width`` values of a block as rows, of bfloat16 two side by side; the rest up to ``depth`` words are zeros. */
+/* The first ``width`` values of a block as rows, of bfloat16 two side by side; the rest up to ``depth`` words are zeros.
+ * next_pages: those of the block that is met next, or none. */
 INLINE void pack_values(const Call *call, const Room *room, const int32_t *pages, int64_t head, int64_t width,
-                        int64_t depth, int half) {
+                        int64_t depth, const int32_t *next_pages, int half) {
     int64_t size = call->value_size, columns = room->value_width, shift = half ? 1 : 2;
     const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
                                          5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
     const char *values[BLOCK + 1] = {0};
     rows_of(call->values, call, pages, head, width, size, half, values);
+    const char *next[BLOCK];
+    if (next_pages) rows_of(call->keys, call, next_pages, head, width, call->key_size, half, next);
     for (int64_t word = 0; word < depth; word++) {
         int64_t key = half ? 2 * word : word;
         const char *one = key < width ? values[key] : 0, *two = half && key + 1 < width ? values[key + 1] : 0;
-        if (one) fetch(one, half ? 2 * size << shift : size << shift);
+        if (one && next_pages) fetch(next[key], call->key_size << shift);
+        if (two && next_pages) fetch(next[key + 1], call->key_size << shift);
         for (int64_t column = 0; column < columns; column += LANES) {
             int64_t panel = column / PANEL * PANEL, at = half ? column & ~31 : column;
             __m512i a = one ? words_of(one + (at << shift), size - at, half) : _mm512_setzero_si512();
@@ -328,7 +334,8 @@ INLINE void tile(const Call *call, const Room *room, int64_t number, int64_t hea
         if (width <= 0) continue;
         int64_t columns = round_up(width, LANES);
         pack_keys(call, room, pages, head, width, half);
-        pack_values(call, room, pages, head, width, half ? columns / 2 : columns, half);
+        pack_values(call, room, pages, head, width, half ? columns / 2 : columns,
+                    m + 1 < bounds[3] && call->page_size == BLOCK ? call->pages + meeting[4] : 0, half);
         for (int64_t r = meeting[2]; r < meeting[3]; r += MAX_ROWS)
             meet(call, room, rows, r, least(MAX_ROWS, meeting[3] - r), block_start, columns, half);
     }
