@@ -147,7 +147,7 @@ def make_model(bench: Bench, name: str) -> PreparedModel:
     nothing: Any = None
     plan = ModelPlan(
         nothing, family, config, dtype, bench.device, scheme, "random", module, nothing, None, kv_dtype=dtype,
-        kernels=True, is_compiled=False, long_rope=None,
+        kernels=True, is_compiled=False, not_compiled="", long_rope=None,
     )  # fmt: skip
     return PreparedModel(module, info, plan)
 

@@ -62,6 +62,8 @@ class ModelInfo:
     """How quantized linears are held in memory, and why; empty where there are none."""
     linear_bytes: int
     """What the decoder's linears take in memory, as it was counted when they were loaded."""
+    not_compiled: str = ""
+    """Why torch computes what compiled code could on this CPU; empty where it is compiled, or never could be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,7 @@ def open_model(
         kv_cache=cache_words(plan.kv_codes) or str(plan.kv_dtype).removeprefix("torch."),
         linear_form=form_words(choice, plan.kernels, tally),
         linear_bytes=tally.linear_held,
+        not_compiled=plan.not_compiled,
     )
     return PreparedModel(plan.module, info, plan)
 

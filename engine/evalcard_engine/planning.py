@@ -8,7 +8,7 @@ from torch import nn
 
 from evalcard_engine import numerics
 from evalcard_engine.activations import ExactActivation
-from evalcard_engine.arithmetic.cpu_plans import cpu_plan
+from evalcard_engine.arithmetic.cpu_plans import cpu_features, cpu_plan
 from evalcard_engine.arithmetic_notes import attention_note, kernel_notes, linear_notes, rows_note
 from evalcard_engine.attention import compiled
 from evalcard_engine.building import build, decoder_layers, matrices, stored_shapes, tied_parameters
@@ -25,6 +25,7 @@ from evalcard_engine.kernels import dispatch
 from evalcard_engine.kv_choice import cache_notes, choose_codes
 from evalcard_engine.layer_modules import compiled_functions, hook_modules, triton_functions
 from evalcard_engine.longrope import LongRope, take_over
+from evalcard_engine.native import build as native_build
 from evalcard_engine.native import rowwise
 from evalcard_engine.quant.scheme import Scheme
 from evalcard_engine.weights_choice import check_on_gpu
@@ -59,6 +60,8 @@ class ModelPlan:
     """Whether Triton kernels run the quantized linears and what lies between."""
     is_compiled: bool
     """Whether attention is the compiled one."""
+    not_compiled: str
+    """Why it is not, where this CPU could have it."""
     long_rope: LongRope | None
     """Where positions are encoded by the length of their sequence."""
 
@@ -113,8 +116,15 @@ def plan_model(
     name = numerics.describe(device, arithmetic, faults, *notes, kernels=used)
     return ModelPlan(
         checkpoint, family, config, arithmetic, device, scheme, name, module, claims, codes, kv_dtype, kernels,
-        is_compiled, long_rope,
+        is_compiled, "" if is_compiled else _why_not_compiled(device, kernels), long_rope,
     )  # fmt: skip
+
+
+def _why_not_compiled(device: str, kernels: bool) -> str:
+    if device != "cpu" or kernels or cpu_features() not in native_build.CPU_FLAGS or native_build.is_switched_off():
+        return ""
+    found = native_build.built("attention")
+    return "" if found.library is not None else found.words
 
 
 def _use_compiled(module: nn.Module, family: Family, arithmetic: torch.dtype, kv_dtype: torch.dtype) -> tuple[str, ...]:

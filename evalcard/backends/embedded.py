@@ -163,6 +163,11 @@ class EmbeddedBackend:
 
     def _say_form(self, engine: "Engine") -> None:
         info = engine.info
+        if info.not_compiled:
+            self._progress.say(
+                f"{self._model.label}: torch computes what compiled code would in about half of the time "
+                f"({info.not_compiled}). Install a C compiler, such as gcc."
+            )
         if info.linear_form:
             size = f"{info.linear_bytes / 2**20:.0f} MiB in memory"
             self._progress.say(f"{self._model.label}: compressed linears {info.linear_form}, {size}")

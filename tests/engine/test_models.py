@@ -8,11 +8,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from evalcard_engine.arithmetic.cpu_plans import cpu_features
 from evalcard_engine.attention import compiled
 from evalcard_engine.attention.hook import ATTENTION_NAME, packed_attention
 from evalcard_engine.batch import Batch, Span
 from evalcard_engine.errors import EngineError, UnsupportedModel
 from evalcard_engine.models import PreparedModel, identify, open_model
+from evalcard_engine.native import build
 from evalcard_engine.quant.scheme import parse_scheme
 
 VOCAB = 97
@@ -272,6 +274,18 @@ def test_a_broken_sequence_spoils_only_itself(checkpoint) -> None:
     packed.tokens = good
     assert_same_bits(packed.whole(), clean)
     assert_same_bits(packed.one_by_one((7, 1, 100)), clean)
+
+
+def test_a_missing_compiler_is_told_of(checkpoint, monkeypatch) -> None:
+    nothing = build.Built(None, "no C compiler found")
+    monkeypatch.setattr(build, "built", lambda name: nothing)
+    monkeypatch.setattr(compiled, "serves", lambda dtype: False)
+    found = open_small(checkpoint("llama"))
+    could_be = cpu_features() in build.CPU_FLAGS
+    assert found.info.not_compiled == ("no C compiler found" if could_be else "")
+    assert "attention by cc" not in found.numerics
+    monkeypatch.setenv(build.SWITCH, "0")
+    assert open_small(checkpoint("llama")).info.not_compiled == ""
 
 
 def test_transformers_hands_over_no_mask(checkpoint, monkeypatch) -> None:

@@ -68,7 +68,7 @@ class Built:
 @cache
 def built(name: str) -> Built:
     """The library of ``<name>.c`` of this package. Compiles it where the cache lacks it, which takes some seconds."""
-    if os.environ.get(SWITCH, "1").strip() == "0":
+    if is_switched_off():
         return Built(None, f"{SWITCH}=0")
     features = cpu_features()
     if features not in CPU_FLAGS or platform.system() != "Linux":
@@ -85,6 +85,10 @@ def built(name: str) -> Built:
     except (OSError, subprocess.SubprocessError) as error:
         return Built(None, f"{compiler.name} failed: {_last_words(error)}")
     return Built(library, f"{compiler.name} {digest[:8]}")
+
+
+def is_switched_off() -> bool:
+    return os.environ.get(SWITCH, "1").strip() == "0"
 
 
 def find_compiler() -> Compiler | None:
