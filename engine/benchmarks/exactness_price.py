@@ -27,7 +27,7 @@ from evalcard_engine.attention import cpu, plan, strips, tiles
 from evalcard_engine.config import DTYPES, EngineConfig
 from evalcard_engine.engine import Engine
 from evalcard_engine.models import PreparedModel, open_model
-from evalcard_engine.quant.linear import DenseLinear, ExactLinear
+from evalcard_engine.quant.linear import DenseLinear, ExactLinear, WideHead
 from evalcard_engine.quant.workspace import Workspace
 from evalcard_engine.request import Generate, Request
 
@@ -60,7 +60,10 @@ def loosen(model: PreparedModel, name: str) -> None:
     for owner in list(model._module.modules()):
         for leaf, child in list(owner._modules.items()):
             if isinstance(child, ExactLinear):
-                setattr(owner, leaf, DenseLinear(child.weight.weight.contiguous(), child.bias))
+                weight = child.weight.weight.contiguous()
+                # torch has no product of bfloat16 that gives float32, as logits are.
+                weight = weight.float() if isinstance(owner, WideHead) else weight
+                setattr(owner, leaf, DenseLinear(weight, child.bias))
             elif isinstance(child, ExactActivation):
                 setattr(owner, leaf, TorchActivation(name))
 
