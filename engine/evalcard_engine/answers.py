@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from evalcard_engine.lookup import Lookup
 from evalcard_engine.request import Completion, Finish, Generate, Score, Scored
 from evalcard_engine.sequence import Sequence
 from evalcard_engine.stopping import Detokenize, StopWatch, cut_at_stop
@@ -14,6 +15,8 @@ class GenerateSequence(Sequence):
     request: Generate
     detokenize: Detokenize | None
     watch: StopWatch | None
+    lookup: Lookup | None
+    """Of greedy answers: drawn tokens are hard to guess."""
 
     @classmethod
     def of(cls, request: Generate, detokenize: Detokenize | None) -> "GenerateSequence":
@@ -26,7 +29,18 @@ class GenerateSequence(Sequence):
             request=request,
             detokenize=detokenize,
             watch=StopWatch(strings, detokenize) if strings and detokenize else None,
+            lookup=Lookup() if request.sampling is None else None,
         )
+
+    def draft(self, most: int) -> tuple[int, ...]:
+        if self.lookup is None or most < 1:
+            return ()
+        return self.lookup.draft(self.prompt + tuple(self.generated), most)
+
+    def checked(self, drafted: int, accepted: int) -> None:
+        """So many tokens of the last draft were the model's choice."""
+        if self.lookup is not None and drafted:
+            self.lookup.checked(drafted, accepted)
 
     def accept(self, token: int) -> Completion | None:
         """Append the next token; the answer, if this one ends it."""

@@ -44,6 +44,9 @@ class EngineConfig:
     """Sequences in flight at one time."""
     prefix_cache: bool = True
     """Compute a prefix that several requests share only once."""
+    drafts: bool = True
+    """Check in one step several tokens that a greedy answer may say next, where no answer can depend on it: on a CPU
+    whose rows are exact."""
     cuda_graphs: bool = True
     """Replay steps of answers as captured CUDA graphs, on a GPU and where the model allows it."""
     threads: int | None = None

@@ -26,6 +26,8 @@ from evalcard_engine.step_memory import StepMemory, is_out_of_memory, pieces, wi
 from evalcard_engine.stopping import Detokenize
 
 _CUDA_STEP_TOKENS = 8192
+_DRAFT_TOKENS = 64
+"""Of a step: at most what a few dozen answers cost, should none of them be right."""
 
 
 def numerics_name(model_numerics: str) -> str:
@@ -48,6 +50,8 @@ class Engine:
             step_tokens=config.step_tokens,
             step_logits=config.step_logits(model.info.vocab_size),
             max_sequences=config.max_sequences,
+            # Where rows know their company, an answer would depend on its drafts.
+            draft_tokens=_DRAFT_TOKENS if config.drafts and "rows exact" in model.numerics else 0,
         )
         if config.device == "cpu":
             memory.keep_freed_memory()
@@ -261,7 +265,7 @@ class Engine:
         for ended in going.finish():
             answers.extend(faults.explain(ended))
             cache.scheduler.finish(ended.sequence)
-        self._stats = self._stats.after_step(piece, answers, cache.allocator.peak_used)
+        self._stats = self._stats.after_step(piece, answers, cache.allocator.peak_used, going.drafted, going.accepted)
         if (graphs := cache.graphs) is not None:
             self._stats = self._stats.with_graphs(graphs.steps, graphs.num_graphs, graphs.num_bytes, graphs.fault)
         return answers

@@ -1,6 +1,7 @@
 """From a step's logits to new tokens and log-probabilities, and from those to the answers that are now complete."""
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from evalcard_engine import rows as row_math
 from evalcard_engine.answers import GenerateSequence, ScoreSequence
 from evalcard_engine.device_numbers import Asked, Numbers
 from evalcard_engine.draws import Draw
-from evalcard_engine.request import Answer
+from evalcard_engine.request import Answer, Completion
 from evalcard_engine.runner import Row
 from evalcard_engine.sampler import sample_rows
 from evalcard_engine.sequence import Sequence
@@ -32,6 +33,9 @@ class Readout:
         self._asked = _asked(rows)
         self._collect = _begin(logits, self._asked) if rows else None
         self._numbers: Numbers | None = None
+        self.drafted = 0
+        """Rows of draft tokens, and how many of those were right; known once `finish` has come to its end."""
+        self.accepted = 0
 
     def collect(self) -> None:
         """Wait for the device. After this `finish` asks for no more of its memory; no sequence is touched yet."""
@@ -49,21 +53,40 @@ class Readout:
             return
         logprobs = iter(numbers.logprobs)
         drawn = dict(zip(self._asked.draw_rows, numbers.drawn, strict=True))
-        for index, row in enumerate(self._rows):
-            sequence, is_finite = row.sequence, numbers.finite[index]
+        chosen = [drawn.get(index, token) for index, token in enumerate(numbers.greedy)]
+        for _, group in groupby(enumerate(self._rows), key=lambda pair: id(pair[1].sequence)):
+            rows = list(group)
+            sequence = rows[0][1].sequence
             if isinstance(sequence, ScoreSequence):
-                found = [next(logprobs) for _ in sequence.targets(row.position)]
-                sequence.record(row.position, found if is_finite else None, numbers.greedy[index])
+                for index, row in rows:
+                    found = [next(logprobs) for _ in sequence.targets(row.position)]
+                    sequence.record(row.position, found if numbers.finite[index] else None, numbers.greedy[index])
                 if sequence.next_logits == sequence.num_tokens:
                     yield Ended(sequence, list(sequence.scored()))
                 continue
             assert isinstance(sequence, GenerateSequence), type(sequence)
-            if not is_finite:
-                yield Ended(sequence, [sequence.complete("error")])
-                continue
-            completion = sequence.accept(drawn.get(index, numbers.greedy[index]))
+            completion = self._extend(sequence, rows, numbers.finite, chosen)
             if completion is not None:
                 yield Ended(sequence, [completion])
+
+    def _extend(
+        self, sequence: GenerateSequence, rows: list[tuple[int, Row]], finite: list[bool], chosen: list[int]
+    ) -> Completion | None:
+        """Append what rows choose, as long as each stands behind the token that was chosen before it."""
+        completion, used = None, 0
+        for index, row in rows:
+            if row.draft is not None and (row.position != sequence.num_tokens - 1 or row.draft != sequence.newest):
+                break
+            used += 1
+            sequence.computed_len = max(sequence.computed_len, row.position + 1)
+            completion = sequence.accept(chosen[index]) if finite[index] else sequence.complete("error")
+            if completion is not None:
+                break
+        drafted, accepted = len(rows) - 1, used - 1
+        sequence.checked(drafted, accepted)
+        self.drafted += drafted
+        self.accepted += accepted
+        return completion
 
 
 def _asked(rows: list[Row]) -> Asked:

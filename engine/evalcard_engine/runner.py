@@ -78,6 +78,8 @@ class Row(NamedTuple):
 
     sequence: EngineSequence
     position: int
+    draft: int | None = None
+    """The token that was put there, where it is not known yet."""
 
 
 class Wanted(NamedTuple):
@@ -125,9 +127,7 @@ class Runner:
         """Launch a step: its rows in order, and their logits, float32 [len(rows), vocab], good until the next one."""
         for copy in step.copies:
             self._pool.copy_tokens(copy.source, copy.target, copy.count)
-        rows = [
-            Row(chunk.sequence, position) for chunk in step.chunks for position in range(chunk.logits_start, chunk.stop)
-        ]
+        rows = [row for chunk in step.chunks for row in _rows(chunk)]
         wanted = _wanted(step.chunks, self._page_size)
         ahead, self._ahead = self._ahead, None
         is_guessed = ahead is not None and ahead.wanted == wanted
@@ -201,13 +201,19 @@ def _send(
 def _wanted(chunks: Sequence[Chunk], page_size: int) -> tuple[Wanted, ...]:
     found, start = [], 0
     for chunk in chunks:
-        length = chunk.stop - chunk.start
-        pages = tuple(chunk.sequence.pages[: -(-chunk.stop // page_size)])
+        length = chunk.end - chunk.start
+        pages = tuple(chunk.sequence.pages[: -(-chunk.end // page_size)])
         span = Span(start, length, chunk.start, pages, chunk.sequence.is_long)
-        found.append(Wanted(span, max(0, chunk.stop - chunk.logits_start)))
+        found.append(Wanted(span, max(0, chunk.end - chunk.logits_start)))
         start += length
     return tuple(found)
 
 
+def _rows(chunk: Chunk) -> list[Row]:
+    """In the order of positions, as are a chunk's tokens."""
+    known = [Row(chunk.sequence, position) for position in range(chunk.logits_start, chunk.stop)]
+    return known + [Row(chunk.sequence, chunk.stop + place, token) for place, token in enumerate(chunk.draft)]
+
+
 def _tokens(chunks: Sequence[Chunk]) -> list[int]:
-    return [token for chunk in chunks for token in chunk.sequence.tokens(chunk.start, chunk.stop)]
+    return [token for chunk in chunks for token in chunk.tokens]

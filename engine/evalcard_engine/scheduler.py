@@ -8,6 +8,7 @@ tree go first, then the youngest running sequence goes back to the queue with it
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 
 from evalcard_engine.cache.pages import PageAllocator
 from evalcard_engine.cache.prefix import Match, PrefixCache
@@ -94,6 +95,20 @@ class Scheduler:
         for sequence in list(self._running):
             if sequence.pages and not sequence.is_prefilling and self._grow(step, sequence):
                 self._give_chunk(step, sequence)
+        self._give_drafts(step)
+
+    def _give_drafts(self, step: Step) -> None:
+        """What decoding sequences may say next is checked in the same step, as far as their pages and the step go."""
+        room = min(self._limits.draft_tokens, step.tokens_left, step.logits_left)
+        for place, chunk in enumerate(step.chunks):
+            sequence = chunk.sequence
+            end = min(sequence.max_len, len(sequence.pages) * self._limits.page_size)
+            draft = sequence.draft(min(room, end - chunk.stop))
+            if draft:
+                step.chunks[place] = replace(chunk, draft=draft)
+                room -= len(draft)
+                step.tokens_left -= len(draft)
+                step.logits_left -= len(draft)
 
     def _grow(self, step: Step, sequence: Sequence) -> bool:
         """Make room for the sequence's next token; False where the sequence itself had to give way."""

@@ -30,6 +30,11 @@ class Sequence:
         return len(self.prompt) + len(self.generated)
 
     @property
+    def newest(self) -> int:
+        """The last token."""
+        return self.generated[-1] if self.generated else self.prompt[-1]
+
+    @property
     def remaining_len(self) -> int:
         """Tokens that are known and not computed."""
         return self.num_tokens - self.computed_len
@@ -41,6 +46,10 @@ class Sequence:
         A sequence that decodes has exactly one token left, its newest.
         """
         return self.remaining_len > 1 or self.computed_len < len(self.prompt)
+
+    def draft(self, most: int) -> tuple[int, ...]:
+        """At most ``most`` tokens that may come next; none where nobody could tell."""
+        return ()
 
     def tokens(self, start: int, stop: int) -> tuple[int, ...]:
         """Tokens [start, stop) of prompt and generated part together."""

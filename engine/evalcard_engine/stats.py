@@ -19,7 +19,11 @@ class Stats:
     prompt_tokens: int = 0
     """Input tokens of the requests, each counted in full when its run started."""
     computed_tokens: int = 0
-    """Tokens that went through the model."""
+    """Tokens that went through the model and were wanted."""
+    rejected_tokens: int = 0
+    """Draft tokens that went through the model and were not what the answer said."""
+    accepted_tokens: int = 0
+    """Draft tokens that were, and are among the computed ones."""
     cached_tokens: int = 0
     """Input tokens whose keys and values came from the prefix tree."""
     merged_tokens: int = 0
@@ -54,12 +58,16 @@ class Stats:
             merged_tokens=self.merged_tokens + asked - distinct,
         )
 
-    def after_step(self, step: Step, answers: Iterable[Answer], peak_pages: int) -> "Stats":
-        """A step is done and completed ``answers``."""
+    def after_step(
+        self, step: Step, answers: Iterable[Answer], peak_pages: int, drafted: int = 0, accepted: int = 0
+    ) -> "Stats":
+        """A step is done and completed ``answers``; of its draft tokens so many were right."""
         generated = sum(len(answer.token_ids) for answer in answers if isinstance(answer, Completion))
         return replace(
             self,
-            computed_tokens=self.computed_tokens + step.num_tokens,
+            computed_tokens=self.computed_tokens + step.num_tokens + accepted,
+            rejected_tokens=self.rejected_tokens + drafted - accepted,
+            accepted_tokens=self.accepted_tokens + accepted,
             cached_tokens=self.cached_tokens + step.cached_tokens,
             generated_tokens=self.generated_tokens + generated,
             steps=self.steps + 1,

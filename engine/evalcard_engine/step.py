@@ -15,6 +15,8 @@ class Limits:
     step_logits: int
     """Rows of logits of a step; bounds the largest tensor of scoring."""
     max_sequences: int
+    draft_tokens: int = 0
+    """Draft tokens of a step, of all sequences together."""
     hold_tokens: int = 32
     """A sequence is held back while another one computes at least this many tokens it could then share."""
 
@@ -29,12 +31,24 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Tokens [start, stop) of a sequence are computed this step; logits are wanted from ``logits_start`` on."""
+    """Tokens [start, stop) of a sequence are computed this step, and a draft of those that may follow; logits are
+    wanted from ``logits_start`` on."""
 
     sequence: Sequence
     start: int
     stop: int
     logits_start: int
+    draft: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Of all positions that are computed."""
+        return self.stop + len(self.draft)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Those at the positions [start, end)."""
+        return self.sequence.tokens(self.start, self.stop) + self.draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +74,10 @@ class Step:
 
     @property
     def num_tokens(self) -> int:
+        """Without drafts."""
         return sum(chunk.stop - chunk.start for chunk in self.chunks)
+
+    @property
+    def num_rows(self) -> int:
+        """All that go through the model."""
+        return sum(chunk.end - chunk.start for chunk in self.chunks)

@@ -44,10 +44,10 @@ class StepMemory:
 
         Raises OutOfMemory where it was a single token.
         """
-        if piece.num_tokens <= 1:
+        if piece.num_rows <= 1:
             raise OutOfMemory(self._message(error, kv_bytes)) from error
         # By what did not fit: a step of answers is far smaller than the budget for prompts.
-        self.tokens = piece.num_tokens // 2
+        self.tokens = piece.num_rows // 2
         self.halvings += 1
         if self._device == "cuda":
             error.with_traceback(None)  # its frames hold the tensors that are to be given back
@@ -74,8 +74,10 @@ def pieces(step: Step, max_tokens: int) -> list[Step]:
                 found.append(Step(0, 0))
                 room = max_tokens
             stop = min(chunk.stop, start + room)
-            found[-1].chunks.append(Chunk(chunk.sequence, start, stop, max(start, chunk.logits_start)))
             room -= stop - start
+            draft = chunk.draft if stop == chunk.stop and len(chunk.draft) <= room else ()
+            found[-1].chunks.append(Chunk(chunk.sequence, start, stop, max(start, chunk.logits_start), draft))
+            room -= len(draft)
             start = stop
     return found
 

@@ -3,6 +3,7 @@
 import os
 import random
 from dataclasses import replace
+from shutil import copytree
 
 import pytest
 import torch
@@ -102,6 +103,7 @@ SETTINGS = [
     {"max_sequences": 64, "page_size": 16},
     {"max_sequences": 5, "step_tokens": 37},
     {"max_sequences": 5, "page_size": 64, "prefix_cache": False},
+    {"max_sequences": 9, "drafts": False},
 ]
 
 
@@ -124,6 +126,36 @@ def test_the_order_of_requests_does_not_matter(tiny_llama, tiny_expected):
     shuffled = requests_for(VOCAB, 64, 6)
     random.Random(3).shuffle(shuffled)
     assert answers(tiny_llama, shuffled, max_sequences=9) == tiny_expected
+
+
+@pytest.fixture(scope="module")
+def circling_llama(tiny_llama, tmp_path_factory):
+    """The same model with little attention, whose answers soon go in circles."""
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path_factory.mktemp("circling_llama")
+    copytree(tiny_llama.info.path, folder, dirs_exist_ok=True)
+    tensors = load_file(folder / "model.safetensors")
+    for name in tensors:
+        if name.endswith("o_proj.weight"):
+            tensors[name] *= 0.02
+    save_file(tensors, folder / "model.safetensors")
+    return open_model(str(folder), dtype=tiny_llama.info.dtype, device="cpu", scheme=None)
+
+
+def test_drafts_save_steps_and_change_no_bit(circling_llama):
+    every, found = requests_for(VOCAB, 24, 150), {}
+    requests = [request for request in every if not isinstance(request, Generate) or request.sampling is None]
+    for drafts in (False, True):
+        config = EngineConfig(device="cpu", step_tokens=512, kv_memory=1 << 30, max_sequences=16, drafts=drafts)
+        engine = Engine(circling_llama, config)
+        answered = {answer.id: replace(answer, cached_tokens=0) for answer in engine.run(requests)}
+        found[drafts] = answered, engine.stats
+    assert found[True][0] == found[False][0]
+    without, stats = found[False][1], found[True][1]
+    assert stats.accepted_tokens > 100 and stats.steps < 0.8 * without.steps
+    assert without.accepted_tokens == without.rejected_tokens == 0
+    assert stats.computed_tokens + stats.cached_tokens == without.computed_tokens + without.cached_tokens
 
 
 def test_preemption_does_not_change_an_answer(tiny_llama):

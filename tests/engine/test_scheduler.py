@@ -25,6 +25,16 @@ def answer(prompt: tuple[int, ...], count: int) -> list[int]:
     return tokens[len(prompt) :]
 
 
+class Drafting(Sequence):
+    """Drafts what the world's model will say, but for a wrong token now and then."""
+
+    def draft(self, most: int) -> tuple[int, ...]:
+        known = list(self.tokens(0, self.num_tokens))
+        for _ in range(min(most, 5)):
+            known.append(next_token(tuple(known)) + (len(known) % 7 == 0))
+        return tuple(known[self.num_tokens :])
+
+
 class World:
     """Runs the scheduler's steps on a dictionary of slots and checks every read against the sequence's tokens."""
 
@@ -39,9 +49,10 @@ class World:
         self.live: list[Sequence] = []
         self.finished: list[Sequence] = []
         self.steps: list[Step] = []
+        self.accepted = 0
 
-    def generate(self, *prompts: tuple[int, ...], count: int = 1) -> list[Sequence]:
-        return self._add([Sequence(prompt, len(prompt) - 1, len(prompt) + count - 1) for prompt in prompts], count)
+    def generate(self, *prompts: tuple[int, ...], count: int = 1, kind: type[Sequence] = Sequence) -> list[Sequence]:
+        return self._add([kind(prompt, len(prompt) - 1, len(prompt) + count - 1) for prompt in prompts], count)
 
     def score(self, prompt: tuple[int, ...], first: int) -> Sequence:
         return self._add([Sequence(prompt, first, len(prompt))], 0)[0]
@@ -59,8 +70,8 @@ class World:
             for offset in range(copy.count):
                 self.slots[copy.target, offset] = self.slots[copy.source, offset]
         for chunk in step.chunks:
-            for position in range(chunk.start, chunk.stop):
-                token = chunk.sequence.tokens(0, position + 1)[-1]
+            for position, token in enumerate(chunk.tokens, start=chunk.start):
+                assert position < max(chunk.sequence.max_len, chunk.sequence.num_tokens)
                 self.slots[self._slot(chunk.sequence, position)] = token, chunk.sequence.is_long
         histories = [self._read(chunk.sequence, chunk.stop) for chunk in step.chunks]
         self.scheduler.complete(step)
@@ -83,6 +94,12 @@ class World:
         sequence = chunk.sequence
         if self.goals[sequence] and chunk.stop == sequence.num_tokens:
             sequence.generated.append(next_token(history))
+            for token in chunk.draft:
+                if token != sequence.generated[-1] or len(sequence.generated) >= self.goals[sequence]:
+                    break
+                sequence.computed_len += 1
+                self.accepted += 1
+                sequence.generated.append(next_token(self._read(sequence, sequence.computed_len)))
             sequence.next_logits = sequence.num_tokens - 1
         elif not self.goals[sequence]:
             assert chunk.logits_start == max(chunk.start, sequence.next_logits), (
@@ -96,8 +113,9 @@ class World:
             self.finished.append(sequence)
 
     def _check(self, step: Step) -> None:
-        assert 1 <= step.num_tokens <= self.limits.step_tokens
-        rows = sum(max(0, chunk.stop - chunk.logits_start) for chunk in step.chunks)
+        assert 1 <= step.num_tokens <= step.num_rows <= self.limits.step_tokens
+        assert step.num_rows - step.num_tokens <= self.limits.draft_tokens
+        rows = sum(max(0, chunk.end - chunk.logits_start) for chunk in step.chunks)
         assert rows <= self.limits.step_logits
         assert len({id(chunk.sequence) for chunk in step.chunks}) == len(step.chunks)
         assert sum(bool(sequence.pages) for sequence in self.live) <= self.limits.max_sequences
@@ -125,6 +143,23 @@ class World:
 
 def tokens(rng: random.Random, length: int) -> tuple[int, ...]:
     return tuple(rng.randrange(1000) for _ in range(length))
+
+
+@pytest.mark.parametrize(("num_pages", "draft_tokens"), [(60, 0), (60, 3), (60, 100), (13, 100), (13, 4)])
+@pytest.mark.parametrize("step_tokens", [4, 7, 40])
+def test_drafts_take_no_page_and_no_place_from_anybody(num_pages, draft_tokens, step_tokens):
+    """Many answers at a time, some with drafts, where pages are many and where they run out."""
+    rng = random.Random(num_pages + draft_tokens)
+    world = World(num_pages, step_tokens=step_tokens, max_sequences=4, draft_tokens=draft_tokens)
+    shared = tokens(rng, 9)
+    prompts = [shared + tokens(rng, rng.randrange(1, 9)) for _ in range(12)]
+    made = world.generate(*prompts[:8], count=20, kind=Drafting) + world.generate(*prompts[8:], count=20)
+    world.run()
+    for sequence in made:
+        assert sequence.generated == answer(sequence.prompt, 20)
+    assert (world.accepted > 0) == (draft_tokens > 0)
+    if num_pages == 13:
+        assert world.preemptions > 0
 
 
 @pytest.mark.parametrize("length", [1, 3, 4, 5, 7, 13, 16, 17, 31, 64])

@@ -138,6 +138,15 @@ def test_other_errors_are_not_taken_for_it(open_fake, fake_model):
     assert all(map(is_out_of_memory, ERRORS)) and not is_out_of_memory(ValueError("out of memory"))
 
 
+def test_drafts_go_where_they_do_not_fit():
+    sequence = Sequence((1, 2, 3), 2, 20)
+    step = Step(0, 0, chunks=[Chunk(sequence, 2, 3, 2, (4, 5, 6))])
+    assert step.num_tokens == 1 and step.num_rows == 4
+    for most in range(1, 6):
+        (piece,) = pieces(step, most)
+        assert piece.chunks == [Chunk(sequence, 2, 3, 2, (4, 5, 6) if most >= 4 else ())]
+
+
 def test_pieces_hold_every_token_once_in_order_and_copies_first():
     sequences = [Sequence(tuple(range(length)), length - 2, length) for length in (7, 1, 9)]
     chunks = [Chunk(one, 0, one.num_tokens, max(0, one.next_logits)) for one in sequences]
