@@ -19,7 +19,7 @@ from evalcard_engine.plan import Plan, input_len, tokens_to_compute, working_pag
 from evalcard_engine.readout import Readout
 from evalcard_engine.request import Answer, Generate, Request
 from evalcard_engine.run_cache import RunCache
-from evalcard_engine.runner import Model
+from evalcard_engine.runner import Model, PlanningModel
 from evalcard_engine.stats import Stats
 from evalcard_engine.step import Limits, Step
 from evalcard_engine.step_memory import StepMemory, is_out_of_memory, pieces, without_copies
@@ -50,8 +50,7 @@ class Engine:
             step_tokens=config.step_tokens,
             step_logits=config.step_logits(model.info.vocab_size),
             max_sequences=config.max_sequences,
-            # Where rows know their company, an answer would depend on its drafts.
-            draft_tokens=_DRAFT_TOKENS if config.drafts and "rows exact" in model.numerics else 0,
+            draft_tokens=_DRAFT_TOKENS if config.drafts and _may_draft(model) else 0,
         )
         if config.device == "cpu":
             memory.keep_freed_memory()
@@ -269,6 +268,13 @@ class Engine:
         if (graphs := cache.graphs) is not None:
             self._stats = self._stats.with_graphs(graphs.steps, graphs.num_graphs, graphs.num_bytes, graphs.fault)
         return answers
+
+
+def _may_draft(model: Model) -> bool:
+    """Not where rows know their company, as an answer would depend on its drafts, nor where steps are replayed, which
+    have one token for each answer."""
+    is_replayable = isinstance(model, PlanningModel) and model.is_replayable
+    return "rows exact" in model.numerics and not is_replayable
 
 
 def _device(asked: str) -> str:
