@@ -66,6 +66,11 @@ def compiled_serves(dtype: torch.dtype) -> bool:
     return torch.allclose(found.double(), x.double() @ weight.double().T, rtol=0, atol=1e-4)
 
 
+def is_compiled(width: int, dtype: torch.dtype) -> bool:
+    """Whether weights [..., width] are laid out for compiled code, which takes columns in pairs."""
+    return width % 2 == 0 and compiled_serves(dtype)
+
+
 def linear_words(dtype: torch.dtype) -> str:
     """Whose linears these are, for the numerics string."""
     if compiled_serves(dtype):
@@ -76,7 +81,7 @@ def linear_words(dtype: torch.dtype) -> str:
 def pack_linear(weight: torch.Tensor) -> PackedLinear:
     """Lay out a CPU weight [out, in] for exact products; the caller may drop its own copy."""
     assert weight.dim() == 2 and weight.device.type == "cpu", (tuple(weight.shape), weight.device)
-    if weight.shape[1] % 2 == 0 and compiled_serves(weight.dtype):
+    if is_compiled(weight.shape[1], weight.dtype):
         return _compile(weight)
     return _pack(weight) if onednn_serves(weight.dtype) else _keep(weight)
 

@@ -14,6 +14,7 @@ import torch
 
 from evalcard_engine.attention.compiled_plan import Tiles, plan_tiles
 from evalcard_engine.attention.reach import Reach
+from evalcard_engine.attention.tiles import BLOCK
 from evalcard_engine.batch import Span
 from evalcard_engine.cache.pool import KVPool
 from evalcard_engine.native.build import Built, built
@@ -22,7 +23,6 @@ from evalcard_engine.quant.workspace import Workspace
 LANES = 16
 """Of a vector of attention.c, in words of 32 bits; MAX_ROWS likewise."""
 MAX_ROWS = 6
-BLOCK = 256
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 5e-2}
 """How far averages of normal numbers may lie from the definition."""

@@ -98,13 +98,19 @@ def find_compiler() -> Compiler | None:
         path = shutil.which(name)
         if path is None:
             continue
-        try:
-            asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-        except (OSError, subprocess.SubprocessError):
-            continue
-        if asked.stdout.strip():
-            return Compiler(path, asked.stdout.strip().splitlines()[0])
+        if version := _version_of(path):
+            return Compiler(path, version)
     return None
+
+
+@cache
+def _version_of(path: str) -> str:
+    """The first line that a compiler says of itself; empty where it cannot be asked. Once for all libraries."""
+    try:
+        asked = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return next(iter(asked.stdout.strip().splitlines()), "")
 
 
 def _load(compiler: Compiler, source: Path, flags: tuple[str, ...], file: str) -> ctypes.CDLL:

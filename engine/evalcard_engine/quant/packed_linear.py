@@ -78,7 +78,7 @@ def tiles_serve(out: int, width: int, dtype: torch.dtype) -> bool:
     Tried with that shape, for as few rows as a decode step has and as many as take another kernel. Where the answer is
     no, nothing changes but speed, so it needs no place in the numerics.
     """
-    if not (_is_compiled(width, dtype) or exact_linear.onednn_serves(dtype)):
+    if not (exact_linear.is_compiled(width, dtype) or exact_linear.onednn_serves(dtype)):
         return False
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(out, width, generator=generator).to(dtype)
@@ -95,10 +95,6 @@ def tiles_serve(out: int, width: int, dtype: torch.dtype) -> bool:
 def _product(rows: torch.Tensor, tile: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """rows [n, in] times a tile [m, in]; not laid out for oneDNN, as for a weight used once that costs more than it
     saves."""
-    if _is_compiled(tile.shape[1], tile.dtype):
+    if exact_linear.is_compiled(tile.shape[1], tile.dtype):
         return exact_linear.linear(rows, exact_linear.pack_linear(tile), bias)
     return exact_linear.linear(rows, exact_linear.PackedLinear(tile.shape[0], tile.shape[1], tile, None), bias)
-
-
-def _is_compiled(width: int, dtype: torch.dtype) -> bool:
-    return width % 2 == 0 and exact_linear.compiled_serves(dtype)
