@@ -1,7 +1,7 @@
 """evalcard against lm-eval's ``vllm`` model on a CPU: whole commands, the same items, taking turns in one run.
 
     python engine/benchmarks/compare_vllm.py --peer-python ENV/bin/python --model DIR --data-root DIR
-        [--tasks mmlu|gsm8k|gsm8k_cot] [--limit N|all] [--csv results/benchmarks.csv]
+        [--tasks mmlu|gsm8k|gsm8k_cot] [--limit N|all] [--cap SECONDS] [--csv results/benchmarks.csv]
 
 The peer lives in an environment of its own, as vLLM pins what it needs:
 
@@ -16,6 +16,7 @@ copy set ``Name: vllm`` and ``Version: VERSION+cpu``; without that it finds no p
 vLLM on a CPU is slow, above all where continuations are scored: each choice is a request whose prompt's
 log-probabilities are asked for, which switches its prefix cache off. So a few items are compared unless --limit says
 otherwise, and how many is printed and stored; starting up (tens of seconds) weighs more with few items, on both sides.
+With ``--limit all --cap SECONDS`` it is ended after so long, and the ratio is stated as "at least".
 """
 
 import argparse
@@ -56,7 +57,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dtypes", type=lambda text: text.split(","), default=["bfloat16"], help="more are probed")
     parser.add_argument("--kv-gib", type=int, default=4, help="memory of vLLM's KV cache")
     parser.add_argument("--max-model-len", type=int, default=4096)
+    parser.add_argument("--cap", type=float, help="seconds after which the peer is ended; without it, never")
     args = resolved(parser.parse_args())
+    if args.cap is not None and args.cap <= 0:
+        raise SystemExit(f"--cap is {args.cap:g} seconds; it must be more than 0.")
     args.limit = FEW_ITEMS[args.tasks] if args.limit is None else args.limit
     return args
 

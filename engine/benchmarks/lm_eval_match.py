@@ -30,7 +30,7 @@ def compare(
             f"{suite.title}, whole commands", name, version, peer.setting, args.threads, args.model.name,
             limit or "all", peer.batch,
         )  # fmt: skip
-        their = lm_eval_side(args, peer, suite, limit)
+        their = lm_eval_side(args, peer, suite, limit, getattr(args, "cap", None))
         done = referee.rounds(ours, name, their, rounds, keeper(args.csv, facts))
         check_scores(done)
         report(done, f"{suite.title}, {limit or 'all'} items a task", name)

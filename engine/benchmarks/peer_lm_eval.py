@@ -117,8 +117,11 @@ def peer_command(
     return command_of(Peer(batch=batch), model, tasks, data_root, scratch, **options)
 
 
-def lm_eval_side(args: argparse.Namespace, peer: Peer, suite: Suite, limit: int | None) -> Side:
-    """lm-eval's whole command on the first ``limit`` items of each task of ``suite``."""
+def lm_eval_side(
+    args: argparse.Namespace, peer: Peer, suite: Suite, limit: int | None, cap_s: float | None = None
+) -> Side:
+    """lm-eval's whole command on the first ``limit`` items of each task of ``suite``; beyond ``cap_s`` it is ended and
+    has no scores."""
 
     def run() -> Measured:
         with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +130,9 @@ def lm_eval_side(args: argparse.Namespace, peer: Peer, suite: Suite, limit: int 
                 peer, args.model, suite.tasks, args.data_root, scratch, limit=limit, threads=args.threads,
                 num_fewshot=suite.num_fewshot,
             )  # fmt: skip
-            done = run_command(command, env)
+            done = run_command(command, env, cap_s)
+            if done.is_cut:
+                return Measured(done.usage, is_cut=True)
             return Measured(done.usage, of_lm_eval(scratch / "out", PREFIX))
 
     return run

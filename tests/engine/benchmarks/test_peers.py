@@ -6,12 +6,13 @@ from pathlib import Path
 
 import compare_hf
 import numpy
+import peer_lm_eval
 import pytest
 import yaml
 from ab_rounds import Limits, Measured, Referee, Round, Scores
 from compare_openvino import precisions
-from machine_load import Usage
-from peer_lm_eval import HARNESS_TASKS, Peer, command_of, versions
+from machine_load import Finished, Usage
+from peer_lm_eval import HARNESS_TASKS, Peer, command_of, lm_eval_side, versions
 from rendered_match import head_of, schemes
 from report_rounds import check_scores, table
 from suites import SUITES, Suite, evalcard_command
@@ -58,6 +59,21 @@ def test_a_peer_of_another_environment_sees_none_of_this_one(
     assert peer.setting == "bfloat16, batch auto, a=1"
     command, env = command_of(Peer(), Path("M"), ["gsm8k"], data_root, tmp_path / "s", limit=None, threads=2)
     assert env["PYTHONPATH"] == "here" and options(command)["--device"] == "cpu"
+
+
+def test_a_peer_that_takes_too_long_is_ended_and_has_no_scores(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caps: list[float | None] = []
+
+    def run_command(command: list[str], env: dict[str, str], cap_s: float | None) -> Finished:
+        caps.append(cap_s)
+        return Finished(Usage(7.0, 6.0, 0.0), "", is_cut=True)
+
+    monkeypatch.setattr(peer_lm_eval, "run_command", run_command)
+    args = argparse.Namespace(model=tmp_path, data_root=data_root, threads=2)
+    found = lm_eval_side(args, Peer(), SUITES["gsm8k"], 3, 7.0)()
+    assert caps == [7.0] and found.is_cut and found.seconds == 7.0 and not found.scores.values
 
 
 def test_an_environment_without_the_peer_is_said(tmp_path: Path) -> None:
