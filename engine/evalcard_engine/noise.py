@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from evalcard_engine.native import sampling
+
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _WORD = 0xFFFFFFFF
@@ -85,6 +87,9 @@ def gumbel_noises(
 ) -> torch.Tensor:
     """`gumbel_noise` of several answers, one behind the other: each has its ids, key, position and repeat."""
     device = token_ids[0].device
+    if device.type == "cpu" and sampling.serves():
+        addresses = zip(token_ids, keys, positions, repeats, strict=True)
+        return _gumbel(torch.cat([_words(*address) for address in addresses]))
     columns = [
         [key & _WORD for key in keys],
         [key >> 32 for key in keys],
@@ -99,6 +104,10 @@ def gumbel_noises(
     low, high, place, repeat = torch.tensor(columns, device=device)[:, blocks >> 32]
     words = _philox([blocks & _WORD, place, repeat, torch.zeros_like(place)], [low, high])
     return _gumbel(words.flatten()[(ids & 3) * blocks.shape[0] + inverse])
+
+
+def _words(ids: torch.Tensor, key: int, position: int, repeat: int) -> torch.Tensor:
+    return sampling.philox_words(ids.contiguous(), *_halves(key), position & _WORD, repeat & _WORD)
 
 
 def gumbel_rows(

@@ -46,10 +46,22 @@ def lowest_arg_max(logits: torch.Tensor) -> torch.Tensor:
 
 def weights(logits: torch.Tensor) -> torch.Tensor:
     """exp(logit - max) of each row as int64 multiples of 2^-WEIGHT_BITS; float32 [..., vocab] in, same shape out."""
+    return in_units(exponentials(logits))
+
+
+def exponentials(logits: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """exp(logit - max) of each row; float32 [..., vocab] in and out. ``out``: memory for it, where there is some."""
     assert logits.dtype == torch.float32 and logits.shape[-1] <= MAX_VOCAB, (logits.dtype, tuple(logits.shape))
-    shifted = logits - logits.amax(dim=-1, keepdim=True)
-    on_cpu = shifted.device.type == "cpu"
-    exponentials = torch.from_numpy(np.exp(shifted.numpy())) if on_cpu else shifted.exp()
+    if logits.device.type != "cpu":
+        return (logits - logits.amax(dim=-1, keepdim=True)).exp()
+    numbers = logits.numpy()
+    greatest = numbers.max(axis=-1, keepdims=True)
+    shifted = np.subtract(numbers, greatest, out=None if out is None else out.numpy())
+    return torch.from_numpy(np.exp(shifted, out=shifted))
+
+
+def in_units(exponentials: torch.Tensor) -> torch.Tensor:
+    """float32 from 0 to 1 as int64 multiples of 2^-WEIGHT_BITS, cut; nothing is lost of those above 2^-21."""
     return (exponentials * 2.0**WEIGHT_BITS).to(torch.int64)
 
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import torch
 
 from evalcard_engine.draws import Draw
+from evalcard_engine.native import sampling as native
 from evalcard_engine.noise import GUMBEL_MAX, GUMBEL_MIN, gumbel_noises, noise_key
 from evalcard_engine.request import Sampling
-from evalcard_engine.rows import WEIGHT_BITS, weights
+from evalcard_engine.rows import WEIGHT_BITS, exponentials, in_units
 
 NUMERICS = "sampler=philox4x32-10/gumbel32"
 """Names the recipe of this module and noise.py."""
@@ -36,10 +37,11 @@ def sample_rows(logits: torch.Tensor, rows: Sequence[int], draws: Sequence[Draw]
     many rows at one go.
     """
     drawn: list[int] = []
+    room = logits.new_empty(2, logits.shape[-1])
     waiting: list[tuple[Draw, torch.Tensor, torch.Tensor]] = []
     num_tokens = 0
     for row, draw in zip(rows, draws, strict=True):
-        waiting.append((draw, *_candidates(logits[row], draw.sampling)))
+        waiting.append((draw, *_candidates(logits[row], draw.sampling, room)))
         num_tokens += len(waiting[-1][1])
         if num_tokens >= _TOKENS_AT_ONCE:
             drawn += _noisiest(waiting)
@@ -60,45 +62,55 @@ def _noisiest(found: Sequence[tuple[Draw, torch.Tensor, torch.Tensor]]) -> list[
     return [int(ids[(one == one.max()).nonzero()[0]]) for (_, ids, _), one in zip(found, noisy, strict=True)]
 
 
-def _candidates(logits: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
+def _candidates(logits: torch.Tensor, sampling: Sampling, room: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Ascending ids of the tokens that pass the filters and that noise can bring to the top, and their logits over
-    temperature."""
-    scaled = logits / sampling.temperature
-    least = scaled.max() - _HOPELESS
+    temperature. room: float32 [2, vocab] to work in, the same for all rows, so that it stays near the processor."""
+    scaled = torch.div(logits, sampling.temperature, out=room[0])
+    least = float(scaled.max() - _HOPELESS)
     if _keeps_all(sampling, scaled.shape[0]):
         ids = torch.nonzero(scaled >= least).flatten()
-        return ids, scaled[ids]
-    ids = keep(scaled, sampling)
-    values = scaled[ids]
-    hopeful = values >= least
-    return ids[hopeful], values[hopeful]
+    else:
+        ids = keep(scaled, sampling, least, room[1])
+    return ids, scaled[ids]
 
 
 def _keeps_all(sampling: Sampling, vocab: int) -> bool:
     return not 0 < sampling.top_k < vocab and sampling.top_p >= 1 and sampling.min_p <= 0
 
 
-def keep(scaled: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """Ascending int64 ids of the tokens that pass top_k, then top_p, then min_p; always at least one.
+def keep(
+    scaled: torch.Tensor, sampling: Sampling, least: float = -math.inf, room: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Ascending int64 ids of the tokens that pass top_k, then top_p, then min_p; always at least one. Of them, those of
+    values below ``least`` are left out.
 
     ``scaled`` is float32 [vocab], logits over temperature. Each filter sees the probabilities of what the one
-    before left, renormalized; equal ones count in the order of their ids.
+    before left, renormalized; equal ones count in the order of their ids. room: [vocab] to work in, if any.
     """
     ids: torch.Tensor | None = None  # of all tokens, as long as none is left out
     if 0 < sampling.top_k < scaled.shape[0]:
         ids = _top_k(scaled, sampling.top_k)
         scaled = scaled[ids]
-    if sampling.top_p < 1 or sampling.min_p > 0:
-        mass = weights(scaled)
-        if sampling.top_p < 1:
-            chosen = _top_p(mass, scaled, sampling.top_p)
-            ids, mass = _chosen(ids, chosen), mass[chosen]
-        ids = _chosen(ids, torch.nonzero(mass >= math.ceil(sampling.min_p * (1 << WEIGHT_BITS))).flatten())
-    return torch.arange(scaled.shape[0], device=scaled.device) if ids is None else ids
+    likely = _likely(scaled, sampling, least, None if room is None else room[: scaled.shape[0]])
+    return likely if ids is None else ids[likely]
 
 
-def _chosen(ids: torch.Tensor | None, places: torch.Tensor) -> torch.Tensor:
-    return places if ids is None else ids[places]
+def _likely(scaled: torch.Tensor, sampling: Sampling, least: float, room: torch.Tensor | None) -> torch.Tensor:
+    """Ascending places of what passes top_p and min_p and has a value of at least ``least``."""
+    if sampling.top_p >= 1 and sampling.min_p <= 0:
+        return torch.nonzero(scaled >= least).flatten()
+    powers, least_mass = exponentials(scaled, room), math.ceil(sampling.min_p * (1 << WEIGHT_BITS))
+    if scaled.device.type == "cpu" and native.serves():
+        return native.likely_places(
+            scaled.contiguous(), powers, WEIGHT_BITS, top=float(scaled.max()), share=min(1.0, sampling.top_p),
+            least_mass=least_mass, least_value=least,
+        )  # fmt: skip
+    mass = in_units(powers)
+    passed = (mass >= least_mass) & (scaled >= least)
+    if sampling.top_p >= 1:
+        return torch.nonzero(passed).flatten()
+    chosen = _top_p(mass, scaled, sampling.top_p)
+    return chosen[passed[chosen]]
 
 
 def _top_k(scaled: torch.Tensor, count: int) -> torch.Tensor:

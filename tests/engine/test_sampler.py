@@ -110,3 +110,16 @@ def test_rows_drawn_together_are_those_drawn_alone(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr("evalcard_engine.sampler._TOKENS_AT_ONCE", at_once)
         assert sample_rows(logits, rows, draws) == alone
     assert sample_rows(logits, [], []) == [] and len(set(alone)) > 10
+
+
+@pytest.mark.parametrize("vocab", [13, 4096, 49152])
+def test_compiled_filters_keep_what_torch_keeps(vocab: int, monkeypatch: pytest.MonkeyPatch):
+    """Where nothing is compiled both are torch's."""
+    settings = [{"top_p": 0.95}, {"top_p": 0.3, "min_p": 0.02}, {"min_p": 0.001}, {"top_k": 9, "top_p": 0.7}]
+    cases = [
+        (logits_of(vocab, seed, spread), Sampling(1.0, 0, 0, **how))
+        for seed in range(3) for spread in (0.0, 2.0, 9.0) for how in settings
+    ]  # fmt: skip
+    kept = [keep(scaled, how) for scaled, how in cases]
+    monkeypatch.setattr("evalcard_engine.native.sampling.serves", lambda: False)
+    assert all(torch.equal(keep(scaled, how), found) for (scaled, how), found in zip(cases, kept, strict=True))
