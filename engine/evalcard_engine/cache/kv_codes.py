@@ -9,7 +9,6 @@ import errno
 import math
 import mmap
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -117,9 +116,6 @@ def _untouched(num_bytes: int) -> torch.Tensor:
         if error.errno != errno.ENOMEM:
             raise
         raise MemoryError(f"{num_bytes:,} bytes cannot be had") from error
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without large pages
-            memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=torch.uint8)
 
 
