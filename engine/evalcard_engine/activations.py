@@ -82,7 +82,9 @@ class ExactActivation(nn.Module):
         May overwrite ``gate``; what lies between is written to ``workspace``.
         """
         if self.is_compiled_silu:
-            return rowwise.silu_mul(gate, up, out=gate if gate.is_contiguous() else None)
+            rows, width = gate.shape
+            out = gate if gate.is_contiguous() else workspace.take("gated", rows, width, gate.dtype)
+            return rowwise.silu_mul(gate, up, out=out)
         if self._function is not silu:
             return self(gate).mul_(up)
         numbers, (rows, width) = gate, gate.shape

@@ -1,7 +1,7 @@
 """What the CPU does in one go where transformers' modules take several steps, without changing a bit.
 
-Linears of one input that quantize it share its codes, and an MLP runs in blocks of rows, so that what lies between its
-linears stays near the processor. Modules stay transformers' own, with their names.
+Linears of one input are one product, or share its codes where they quantize it, and an MLP runs in blocks of rows, so
+that what lies between its linears stays near the processor. Modules stay transformers' own, with their names.
 """
 
 from types import MethodType
@@ -11,12 +11,13 @@ import torch
 from torch import nn
 
 from evalcard_engine.activations import ExactActivation
+from evalcard_engine.joined import GATE_UP, QKV, join, project
 from evalcard_engine.native import rowwise
 from evalcard_engine.quant.int8_linear import Int8Linear, TokenCodes, quantize_rows
 from evalcard_engine.quant.linear import ExactLinear
 from evalcard_engine.quant.workspace import Workspace
 
-SHARED_INPUTS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+SHARED_INPUTS = (QKV, GATE_UP)
 """Linears of one module that every family here calls one after the other with the same tensor."""
 
 MLP = ("gate_proj", "up_proj", "down_proj")
@@ -33,6 +34,8 @@ def fuse(module: nn.Module) -> None:
     workspace = Workspace()
     for owner in module.get_submodule("model.layers").modules():
         _share_codes(owner, workspace)
+        for names in SHARED_INPUTS:
+            join(owner, names)
         if all(isinstance(owner._modules.get(name), BLOCKED) for name in MLP) and _activation(owner) is not None:
             mlp: Any = owner
             mlp.workspace = workspace
@@ -71,11 +74,19 @@ def _mlp(self: Any, x: torch.Tensor) -> torch.Tensor:
 
 
 def _blocks(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
-    act, out = _activation(mlp), torch.empty_like(rows)
-    assert act is not None, type(mlp)
+    if len(rows) <= BLOCK_ROWS:
+        return _block(mlp, rows)
+    out = torch.empty_like(rows)
     for block, into in zip(rows.split(BLOCK_ROWS), out.split(BLOCK_ROWS), strict=True):
-        gate, up = mlp.gate_proj(block), mlp.up_proj(block)
-        into.copy_(mlp.down_proj(act.gate(gate, up, mlp.workspace)))
+        into.copy_(_block(mlp, block))
+    return out
+
+
+def _block(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
+    act = _activation(mlp)
+    assert act is not None, type(mlp)
+    gate, up = project(mlp, GATE_UP, rows)
+    out: torch.Tensor = mlp.down_proj(act.gate(gate, up, mlp.workspace))
     return out
 
 

@@ -18,6 +18,7 @@ from torch import nn
 from evalcard_engine.activations import activation_name
 from evalcard_engine.attention.hook import STEP_ARGUMENT, Step, Stored, attend
 from evalcard_engine.family import Family
+from evalcard_engine.joined import QKV, project
 from evalcard_engine.native import rowwise
 
 NORM_ADDS_ONE = {
@@ -131,10 +132,7 @@ def _attention(
     step = kwargs[STEP_ARGUMENT]
     assert isinstance(step, Step) and hidden_states.shape[0] == 1, (type(step), tuple(hidden_states.shape))
     num_tokens = hidden_states.shape[1]
-    query, key, value = (
-        projection(hidden_states).view(num_tokens, -1, self.head_dim)
-        for projection in (self.q_proj, self.k_proj, self.v_proj)
-    )
+    query, key, value = (part.view(num_tokens, -1, self.head_dim) for part in project(self, QKV, hidden_states))
     if hasattr(self, "q_norm"):
         query, key = self.q_norm(query), self.k_norm(key)
     rows = _rotate_and_store(rotary_cache, query, key, value, position_embeddings, step, self.layer_idx)

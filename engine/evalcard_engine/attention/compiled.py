@@ -51,12 +51,20 @@ class CompiledPlan:
 
     tiles: Tiles
     threads: int
+    pointers: tuple[int, int, int, int]
+    """To the tiles, rows, meetings and pages of ``tiles``."""
+
+    @classmethod
+    def of(cls, tiles: Tiles, threads: int) -> "CompiledPlan":
+        tables = (tiles.tiles, tiles.rows, tiles.meetings, tiles.pages)
+        first, second, third, fourth = map(_pointer, tables)
+        return cls(tiles, threads, (first, second, third, fourth))
 
 
 def plan_step(spans: Sequence[Span], pool: KVPool, heads: int, kv_heads: int, reach: Reach) -> CompiledPlan:
     """For layers whose tokens see so far back."""
     threads = torch.get_num_threads()
-    return CompiledPlan(plan_tiles(spans, heads, kv_heads, pool.page_size, reach, threads), threads)
+    return CompiledPlan.of(plan_tiles(spans, heads, kv_heads, pool.page_size, reach, threads), threads)
 
 
 def attend(
@@ -104,8 +112,8 @@ def _run(
     call = _Call(
         queries=query.data_ptr(), keys=keys.data_ptr(), values=values.data_ptr(), out=out.data_ptr(),
         sinks=None if sinks is None else sinks.data_ptr(),
-        tiles=_pointer(tiles.tiles), rows=_pointer(tiles.rows), meetings=_pointer(tiles.meetings),
-        pages=_pointer(tiles.pages), scratch=scratch.data_ptr(), scratch_bytes=scratch_bytes,
+        tiles=plan.pointers[0], rows=plan.pointers[1], meetings=plan.pointers[2], pages=plan.pointers[3],
+        scratch=scratch.data_ptr(), scratch_bytes=scratch_bytes,
         query_token=query.stride(0), query_head=query.stride(1), out_token=out.stride(0), out_head=out.stride(1),
         num_tiles=len(tiles.tiles), page_size=page_size, kv_heads=kv_heads, group=heads // kv_heads,
         key_size=key_size, value_size=value_size, threads=plan.threads,
@@ -153,7 +161,9 @@ def _faults(library: ctypes.CDLL, dtype: torch.dtype) -> str:
 
     def found(first: int, threads: int) -> torch.Tensor:
         tiles = plan_tiles([Span(0, length - first, first, (1, 0))], heads, kv_heads, 256, None, threads)
-        return _run(library, query[first:], pages[0], pages[1], CompiledPlan(tiles, threads), Workspace(), size**-0.5)
+        return _run(
+            library, query[first:], pages[0], pages[1], CompiledPlan.of(tiles, threads), Workspace(), size**-0.5
+        )
 
     whole = found(0, torch.get_num_threads())
     if not (torch.equal(found(length - 1, 1), whole[-1:]) and torch.equal(found(0, 1), whole)):
