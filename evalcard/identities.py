@@ -1,30 +1,59 @@
 """What names the answers of every model of a run, and what is wrong with any of them, told at once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from evalcard.backends.backend import Backend, Identity
 from evalcard.errors import UserError
 from evalcard.modelspec import ModelSpec
 
 
-def identities_of(models: Sequence[ModelSpec], backends: Iterable[Backend]) -> list[Identity]:
-    """By model, in their order. No weights are loaded.
+class Identified:
+    """Takes the identities of a run's models as they come; some backends find out while other work goes on."""
 
-    Raises UserError: one model's as it is, those of several in one list in which every fault names its model.
-    """
-    found: list[Identity] = []
-    refused: dict[str, tuple[ModelSpec, UserError]] = {}
-    for model, backend in zip(models, backends, strict=True):
+    def __init__(self, models: Sequence[ModelSpec], backends: Sequence[Backend]) -> None:
+        assert len(models) == len(backends), (len(models), len(backends))
+        self._models, self._backends = models, backends
+        self._found: list[Identity] = []
+        self._refused: dict[str, tuple[ModelSpec, UserError]] = {}
+        self._done = 0
+
+    def take_known(self) -> None:
+        """What can be had without waiting. Raises what `take` raises, once all models are known."""
+        while self._done < len(self._models) and _is_known(self._backends[self._done]):
+            self._take_next()
+        if self._done == len(self._models):
+            self._refuse()
+
+    def take(self) -> list[Identity]:
+        """By model, in their order. No weights are loaded.
+
+        Raises UserError: one model's as it is, those of several in one list in which every fault names its model.
+        """
+        while self._done < len(self._models):
+            self._take_next()
+        self._refuse()
+        return self._found
+
+    def _take_next(self) -> None:
+        model, backend = self._models[self._done], self._backends[self._done]
+        self._done += 1
         try:
-            found.append(backend.identity())
+            self._found.append(backend.identity())
         except UserError as error:
             # A broken checkpoint is refused with every scheme alike, and is said once.
-            refused.setdefault(str(error), (model, error))
-    if len(refused) == 1:
-        raise next(iter(refused.values()))[1]
-    if refused:
-        raise _together(list(refused.values()))
-    return found
+            self._refused.setdefault(str(error), (model, error))
+
+    def _refuse(self) -> None:
+        if len(self._refused) == 1:
+            raise next(iter(self._refused.values()))[1]
+        if self._refused:
+            raise _together(list(self._refused.values()))
+
+
+def _is_known(backend: Backend) -> bool:
+    """Whether an identity is there at once: that of a backend in this process always is."""
+    is_identified = getattr(backend, "is_identified", None)
+    return is_identified is None or is_identified()
 
 
 def _together(refused: Sequence[tuple[ModelSpec, UserError]]) -> UserError:

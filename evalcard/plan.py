@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalcard.backends.backend import Backend, Identity
+from evalcard.backends.choice import make_backends
 from evalcard.compare.plans import ASSUMED_POWER
 from evalcard.errors import UserError
 from evalcard.forecast import RowForecast, forecast
 from evalcard.gate.spec import DEFAULT_CONFIDENCE, GateSpec
 from evalcard.gateplan import gate_in_words, gate_of, gate_summary, refuse_unfit_limits
-from evalcard.identities import identities_of
-from evalcard.modelspec import DEMO, ModelSpec
+from evalcard.identities import Identified
+from evalcard.modelspec import DEMO
 from evalcard.outlook import start_lines, warnings, wrapped
 from evalcard.priors import Sought, find_priors
 from evalcard.progress import Progress
@@ -122,17 +123,23 @@ def plan_run(spec: RunSpec, progress: Progress, asks_power: bool = False) -> Pla
     asks_power: only the forecast is wanted, so that a confidence without any limit has a meaning.
     """
     from evalcard.tasks.files.select import select
-    from evalcard.tasks.prepare import prepare
 
     for root in spec.reuse:
         if not Path(root).is_dir():
             raise UserError(f"--reuse {root}: there is no such folder. Give a results root of another run.")
     gate = gate_of(spec, asks_power)
     select(spec.tasks)  # light, so that a misspelt name fails at once; prepare resolves the names again, from the cache
-    backends = {slug: _backend(spec, model, progress) for slug, model in zip(slugs(spec), spec.models, strict=True)}
-    identities = identities_of(spec.models, backends.values())
+    backends = dict(zip(slugs(spec), make_backends(spec, progress), strict=True))
+    # Only now: a backend in a process of its own loads while this one does.
+    from evalcard.tasks.prepare import prepare
+
+    identified = Identified(spec.models, list(backends.values()))
+    identified.take_known()
     _refuse_beyond_positions(spec)
-    prepared = prepare(spec, progress)
+    prepared = prepare(spec, progress, meanwhile=identified.take_known)
+    import evalcard.run  # noqa: F401, PLC0415 - needed next; until then there may be an engine's process to wait for
+
+    identities = identified.take()
     _refuse_without_mean(prepared.tasks)
     tasks = {task.name: task.record for task in prepared.tasks}
     if gate is not None:
@@ -183,16 +190,6 @@ def _refuse_without_mean(tasks: Sequence["PreparedTask"]) -> None:
             f"these tasks have no metric that is a mean over items: {', '.join(refused)}. Leave them out, or measure "
             "one model with `python -m evalcard.lm_eval --model evalcard`."
         )
-
-
-def _backend(spec: RunSpec, model: ModelSpec, progress: Progress) -> Backend:
-    if spec.backend == "evalcard":
-        from evalcard.backends.embedded import EmbeddedBackend
-
-        return EmbeddedBackend(spec, model, progress)
-    from evalcard.backends.harness import HarnessBackend
-
-    return HarnessBackend(spec, model, progress)
 
 
 def slugs(spec: RunSpec) -> list[str]:

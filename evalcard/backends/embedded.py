@@ -1,5 +1,7 @@
 """Our own engine as a backend: items become requests, all in one run; answers stream back by request id."""
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,7 @@ class EmbeddedBackend:
         self._progress = progress or Silent()
         self._options = _options(spec.model_args | model.args)
         self._engine: Engine | None = None
+        self._tokenizer_lock = threading.Lock()
         self._auto_dtype: str | None = None
         """Of the run's baseline, once it was asked for."""
         self._identity: Identity | None = None
@@ -99,7 +102,13 @@ class EmbeddedBackend:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        return shared_tokenizer(*tokenizer_source(self._spec, self._model))
+        with self._tokenizer_lock:
+            return shared_tokenizer(*tokenizer_source(self._spec, self._model))
+
+    def _load_tokenizer(self) -> None:
+        """For a thread of its own; what goes wrong is met again by who needs it."""
+        with contextlib.suppress(Exception):
+            _ = self.tokenizer
 
     def answer(self, items: Sequence[Item], on_answer: Callable[[Item, ItemAnswer], None]) -> None:
         """All requests go to the engine in one call: it knows best in which order they share most."""
@@ -111,7 +120,9 @@ class EmbeddedBackend:
         with as_user_error():
             engine = self._open()
             self._note_plan(engine.plan(requests))
-            for answer in engine.run(requests, detokenize=self.tokenizer.decode):
+            # Where it is not here yet, the first stop string waits for it, and not the first prompt.
+            threading.Thread(target=self._load_tokenizer, daemon=True).start()
+            for answer in engine.run(requests, detokenize=lambda ids: self.tokenizer.decode(ids)):
                 self._say_halved(engine.stats)
                 number, _, part = answer.id.partition(".")
                 item, got = items[int(number)], parts.setdefault(int(number), {})

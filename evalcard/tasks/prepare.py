@@ -2,7 +2,7 @@
 
 import contextlib
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evalcard.backends.backend import GenerateRequest, Item
@@ -109,14 +109,17 @@ def _prepare_task(task: HarnessTask, selection: Selection, spec: RunSpec, notes:
     return PreparedTask(_record(task, scoring, spec, selection), scoring, task, selection.positions)
 
 
-def prepare(spec: RunSpec, progress: Progress | None = None) -> Prepared:
+def prepare(spec: RunSpec, progress: Progress | None = None, meanwhile: Callable[[], None] = lambda: None) -> Prepared:
     """Resolve tasks, build and encode every prompt, and prove that all models read the same ones.
+
+    meanwhile: called again and again; what it raises ends the work.
 
     Raises UserError, before any weights load, for all that ``prepare_tasks`` refuses, tokenizers that cannot be had or
     differ, and prompts that do not fit.
     """
     bars: Progress = progress or Silent()
     tasks, rows, notes = prepare_tasks(spec, bars)
+    meanwhile()
     tokenizers = _tokenizers(spec)
     distinct = list(tokenizers.values())
     stop_ids = tuple(sorted({one for tokenizer in distinct for one in tokenizer.stop_ids}))
@@ -135,6 +138,7 @@ def prepare(spec: RunSpec, progress: Progress | None = None) -> Prepared:
                 items[task.name] = made.items
                 notes += made.notes
             bar.advance()
+            meanwhile()
     if too_long:
         raise join_long(too_long)
     notes += [f"{one.name}: its chat template refuses a system turn, which was left out" for one in distinct

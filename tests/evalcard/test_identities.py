@@ -10,7 +10,7 @@ import pytest
 from evalcard.backends.backend import Identity
 from evalcard.cli.main import invoke
 from evalcard.errors import UserError
-from evalcard.identities import identities_of
+from evalcard.identities import Identified
 from evalcard.modelspec import ModelSpec
 
 
@@ -30,13 +30,39 @@ MODELS = [ModelSpec(source="/models/a"), ModelSpec(source="/models/b"), ModelSpe
 
 def refusal(*answers: Any) -> UserError:
     with pytest.raises(UserError) as caught:
-        identities_of(MODELS, [Fake(one) for one in answers])  # type: ignore[misc]
+        Identified(MODELS, [Fake(one) for one in answers]).take()  # type: ignore[misc]
     return caught.value
 
 
 def test_all_are_named_in_their_order():
     names = [Identity(f"digest {n}", "numerics", None) for n in range(3)]
-    assert identities_of(MODELS, [Fake(one) for one in names]) == names  # type: ignore[misc]
+    assert Identified(MODELS, [Fake(one) for one in names]).take() == names  # type: ignore[misc]
+
+
+class Slow(Fake):
+    """Knows its identity once it is told to."""
+
+    is_ready = False
+
+    def is_identified(self) -> bool:
+        return self.is_ready
+
+
+def test_what_comes_meanwhile_is_taken_and_nothing_is_waited_for():
+    names = [Identity(f"digest {n}", "numerics", None) for n in range(3)]
+    backends = [Fake(names[0]), Slow(names[1]), Fake(names[2])]
+    identified = Identified(MODELS, backends)  # type: ignore[arg-type]
+    identified.take_known()
+    assert identified.take() == names
+
+
+def test_a_refusal_is_said_once_all_models_are_known():
+    slow = Slow(UserError("/models/b has no config.json."))
+    identified = Identified(MODELS, [Fake(UserError("/models/a: x.")), slow, Fake(GOOD)])  # type: ignore[list-item]
+    identified.take_known()
+    slow.is_ready = True
+    with pytest.raises(UserError, match="2 models of this run are refused"):
+        identified.take_known()
 
 
 def test_one_refusal_is_said_as_it_is():

@@ -27,7 +27,7 @@ def planned(
     tmp_path: Path,
 ) -> Planned:
     """A plan over toy tasks, with a backend that never answers."""
-    monkeypatch.setattr("evalcard.plan._backend", lambda *_: fake_backend())
+    monkeypatch.setattr("evalcard.plan.make_backends", lambda spec, _: [fake_backend() for _ in spec.models])
 
     def make(*tasks: str, asks_power: bool = False, **changes: Any) -> Plan:
         given = {"compressed": [f"{tokenizer_folder}:w8a8"], "out": str(tmp_path / "results")} | changes

@@ -71,7 +71,7 @@ def make_run(toys: Any, tokenizer_folder: Path) -> Callable[..., Path]:
 
 def evaluated(spec: RunSpec) -> Path:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evalcard.plan._backend", lambda spec, model, progress: Answering(model.label))
+        patch.setattr("evalcard.plan.make_backends", lambda spec, _: [Answering(one.label) for one in spec.models])
         run_plan(plan_run(spec, Silent()), Silent(), command=["evalcard", "run"])
     return Path(spec.out) / spec.run_name
 

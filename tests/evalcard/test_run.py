@@ -256,7 +256,7 @@ def test_the_plan_tells_totals_shots_and_metrics_before_weights_load(capsys, no_
 
 
 def test_the_plan_of_a_group_tells_the_total_of_its_row(toys, tokenizer_folder: Path, no_weights: None, monkeypatch):
-    monkeypatch.setattr("evalcard.plan._backend", lambda *_: FakeIdentity())
+    monkeypatch.setattr("evalcard.plan.make_backends", lambda spec, _: [FakeIdentity() for _ in spec.models])
     spec = make_spec({"baseline": str(tokenizer_folder), "tasks": [toys.path("toy_all")], "limit": 6,
                       "data_root": str(toys.data_root)})  # fmt: skip
     lines = plan_run(spec, Silent()).lines()

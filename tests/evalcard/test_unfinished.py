@@ -25,10 +25,10 @@ def ended_after(
         plain = toy_spec("toy_sums", out=str(tmp_path))
         spec = toy_spec("toy_sums", out=str(tmp_path), compressed=[f"{plain.baseline.source}:w8a8"])
 
-        def backend(_: Any, model: Any, __: Any) -> Any:
+        def backend(model: Any) -> Any:
             return fake_backend(stop_after=answers, weights="w1") if model.scheme else fake_backend()
 
-        monkeypatch.setattr("evalcard.plan._backend", backend)
+        monkeypatch.setattr("evalcard.plan.make_backends", lambda spec, _: [backend(one) for one in spec.models])
         with pytest.raises(KeyboardInterrupt):
             run_plan(plan_run(spec, Silent()), Silent(), command=["evalcard", "run"])
         return RunFolder(tmp_path / spec.run_name).read_run()

@@ -49,7 +49,7 @@ def evaluated(toys: Any, source: Path, out: Path, **changes: Any) -> RunFolder:
              "out": str(out), "data_root": str(toys.data_root), **changes}  # fmt: skip
     spec = make_spec(given)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evalcard.plan._backend", lambda spec, model, progress: Answering())
+        patch.setattr("evalcard.plan.make_backends", lambda spec, _: [Answering() for _ in spec.models])
         run_plan(plan_run(spec, Silent()), Silent(), command=["evalcard", "run"])
     return RunFolder(out / spec.run_name)
 
