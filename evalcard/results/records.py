@@ -188,6 +188,10 @@ class EngineRecord(Record):
     merged_tokens: int
     """Input tokens that the computation of an equal input answered."""
     generated_tokens: int
+    accepted_tokens: int = 0
+    """Of them, those that a step found right in a draft. Runs that were stored before drafts have none."""
+    rejected_tokens: int = 0
+    """Tokens of drafts that were computed in vain; of computed_tokens they are no part."""
     steps: int
     """Forward passes."""
     preemptions: int

@@ -227,6 +227,8 @@ def test_a_real_engine(tiny_model: Path, scheme: str | None, monkeypatch: pytest
     # Choices of one to three tokens, the last of which is never fed back, after a context of two; a prompt of two.
     assert record.planned_prompt_tokens == 2 + 3 + 4 + 2
     assert record.computed_tokens + record.cached_tokens + record.merged_tokens >= record.planned_prompt_tokens
+    assert record.accepted_tokens == backend.facts()["accepted_tokens"] <= record.generated_tokens
+    assert record.rejected_tokens == backend.facts()["rejected_tokens"]
     backend.close()
     assert backend._resolved() == ("cpu", "float32")
 
