@@ -134,9 +134,14 @@ def plan_run(spec: RunSpec, progress: Progress, asks_power: bool = False) -> Pla
     from evalcard.tasks.prepare import prepare
 
     identified = Identified(spec.models, list(backends.values()))
-    identified.take_known()
-    _refuse_beyond_positions(spec)
-    prepared = prepare(spec, progress, meanwhile=identified.take_known)
+    if not all(Path(model.location).expanduser().exists() for model in spec.models):
+        identified.take()  # before their tokenizers are looked for on the Hub, in other words and with other advice
+    try:
+        _refuse_beyond_positions(spec)
+        prepared = prepare(spec, progress, meanwhile=identified.take_known)
+    except UserError:
+        identified.take()  # a model that is refused is what has to be mended first
+        raise
     import evalcard.run  # noqa: F401, PLC0415 - needed next; until then there may be an engine's process to wait for
 
     identities = identified.take()

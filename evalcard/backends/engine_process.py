@@ -144,17 +144,24 @@ class EngineProcess:
         if process is not None:
             process.kill()
             # Giving gigabytes back takes a while, which is nobody's to wait for.
-            threading.Thread(target=process.wait, daemon=True).start()
+            with contextlib.suppress(RuntimeError):  # no more threads
+                threading.Thread(target=process.wait, daemon=True).start()
 
     def _start(self) -> None:
         ours, theirs = Pipe()
+        # What this thread starts is ended by the kernel when the thread ends, and the main one lives as long as we do.
+        lives_with_us = threading.current_thread() is threading.main_thread()
+        arguments = [str(theirs.fileno()), str(os.getpid() if lives_with_us else 0)]
         # -P: nothing in the folder where the user happens to be may stand in for a module.
-        command = [sys.executable, "-P", "-m", "evalcard.backends.engine_worker", str(theirs.fileno())]
+        command = [sys.executable, "-P", "-m", "evalcard.backends.engine_worker", *arguments]
+        # An interrupt at the terminal is ours to handle; the process ignores it once it can.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()], env=_environment()
             )
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             theirs.close()
         self._connection = ours
         self.generation += 1

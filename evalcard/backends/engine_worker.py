@@ -3,6 +3,7 @@
 It ends as soon as its parent is gone, in the middle of a step too.
 """
 
+import ctypes
 import os
 import queue
 import signal
@@ -21,6 +22,8 @@ from evalcard.errors import UserError
 from evalcard.modelspec import ModelSpec
 from evalcard.progress import Bar
 from evalcard.spec import RunSpec
+
+PR_SET_PDEATHSIG = 1
 
 
 class Relay:
@@ -106,10 +109,22 @@ def listen(connection: Connection, calls: "queue.SimpleQueue[Call]") -> None:
             os._exit(1)
 
 
+def _end_with(parent: int) -> None:
+    """Have the kernel end this process with its parent, on Linux; `listen` cannot where this process was stopped."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before that
+        os._exit(1)
+
+
 def main() -> None:
     # Each operation of torch gives the interpreter's lock away; a thread that loads a tokenizer should hold it shortly.
     sys.setswitchinterval(0.0002)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle, which then ends this process
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if parent := int(sys.argv[2]):
+        _end_with(parent)
     connection = Connection(int(sys.argv[1]))
     calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
     threading.Thread(target=listen, args=(connection, calls), daemon=True).start()

@@ -38,7 +38,8 @@ def on_one_line(text: str) -> str:
 
 def tell(text: str, *, err: bool = False) -> None:
     """Say it on stdout, or on stderr: wrapped on a terminal, each line as it is for a program that reads it."""
-    if not (sys.stderr if err else sys.stdout).isatty():
+    stream = sys.stderr if err else sys.stdout
+    if stream is None or not stream.isatty():  # None: it was closed before the start
         click.echo(text, err=err)
         return
     width = shutil.get_terminal_size((WIDTH, 24)).columns

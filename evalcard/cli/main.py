@@ -197,8 +197,18 @@ def _speak_any_encoding() -> None:
             stream.reconfigure(errors="evalcard.spelled")
 
 
+def _occupy_closed_streams() -> None:
+    """Let no file or pipe that is opened later get the number of a standard stream that was closed before the start."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+
+
 def main() -> None:
     """Entry point of the console script."""
+    _occupy_closed_streams()
     _calm_threads()
     _speak_any_encoding()
     guard_streams()
@@ -211,6 +221,7 @@ def _leave(code: int) -> NoReturn:
     threading._shutdown()  # type: ignore[attr-defined]  # waits for threads that are no daemons
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
+        if stream is not None:  # as where it was closed before the start
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
     os._exit(code)

@@ -189,3 +189,30 @@ def test_the_spec_alone_tells_the_gate(toy_spec: Callable[..., Any]):
     assert gate_of(toy_spec("toy_mc", compressed=["org/m:w8a8"])) is None
     gate = gate_of(toy_spec("toy_mc", compressed=["org/m:w8a8"], min_recovery=0))
     assert gate is not None and gate.every == Bounds(min_recovery=0)
+
+
+def test_a_model_that_is_refused_comes_before_what_its_prompts_met(
+    planned: Planned, fake_backend: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+):
+    """A backend in a process of its own finds out later than the tokenizer, whose advice would be another."""
+
+    class Late:
+        def __init__(self, error: str | None) -> None:
+            self.error = error
+
+        def is_identified(self) -> bool:
+            return False
+
+        def identity(self) -> Any:
+            if self.error:
+                raise UserError(self.error)
+            return fake_backend().identity()
+
+    def broken_tokenizer(*_: Any, **__: Any) -> Any:
+        raise UserError("cannot load a tokenizer")
+
+    monkeypatch.setattr("evalcard.tasks.prepare.prepare", broken_tokenizer)
+    for error, said in [("config.json is broken", "config.json is broken"), (None, "cannot load a tokenizer")]:
+        monkeypatch.setattr("evalcard.plan.make_backends", lambda spec, _, e=error: [Late(e) for _ in spec.models])
+        with pytest.raises(UserError, match=said):
+            planned("toy_sums")

@@ -14,11 +14,14 @@ CODE = (
 LONG = "[print('x' * 1000) for _ in range(500)] and {code}"
 
 
+def _env(script: str) -> dict[str, str]:
+    return {"PY": sys.executable, "SCRIPT": script, "PYTHONPATH": ":".join(sys.path), "PATH": os.defpath}
+
+
 def code_of(script: str, *, into: str) -> tuple[int, str]:
     """(exit code, stderr) of a Python program whose stdout goes to ``into``."""
     line = f'"$PY" -c "$SCRIPT" {into}; echo "${{PIPESTATUS[0]}}" >&2'
-    env = {"PY": sys.executable, "SCRIPT": script, "PYTHONPATH": ":".join(sys.path), "PATH": os.defpath}
-    done = subprocess.run(["bash", "-c", line], env=env, capture_output=True, text=True)
+    done = subprocess.run(["bash", "-c", line], env=_env(script), capture_output=True, text=True)
     *said, code = done.stderr.splitlines()
     return int(code), "\n".join(said)
 
@@ -47,3 +50,22 @@ def test_a_full_disk_is_told_and_a_verdict_stands(command: str, code: int, left:
         pytest.skip("needs /dev/full")
     found, said = code_of(CODE.format(what=LONG.format(code=code), args=[command]), into="> /dev/full")
     assert found == left and "cannot print to standard output: No space left" in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("code", [0, 1, 3])
+def test_streams_that_are_closed_change_no_exit_code(closed: str, code: int):
+    script = CODE.format(what=f"lines.tell('said') or {code}", args=["gate"]).replace(
+        "import sys;", "import sys; from evalcard.cli import lines;", 1
+    )
+    done = subprocess.run(
+        ["bash", "-c", f'"$PY" -c "$SCRIPT" {closed}'], env=_env(script), capture_output=True, text=True
+    )
+    assert done.returncode == code and "Traceback" not in done.stderr
+
+
+def test_no_file_gets_the_number_of_a_closed_stream():
+    what = "sys.exit(int(os.open(os.devnull, os.O_RDONLY) < 3) * 9) or 0"
+    script = CODE.format(what=what, args=["list"]).replace("import sys;", "import sys, os;", 1)
+    done = subprocess.run(["bash", "-c", '"$PY" -c "$SCRIPT" <&- >&- 2>&-'], env=_env(script), capture_output=True)
+    assert done.returncode == 0
