@@ -72,6 +72,17 @@ def test_answers_identities_and_facts_are_those_of_an_engine_in_this_process(spe
     assert not process.is_running, "the last of the models ends it"
 
 
+def test_two_models_that_answer_by_turns(spec: RunSpec, process: EngineProcess):
+    """As those of a sequential run do: both stay open, and each answers what it would have answered alone."""
+    apart = [ApartBackend(process, spec, model) for model in spec.models]
+    found: list[dict[int | str, ItemAnswer]] = [{}, {}]
+    for item in ITEMS:
+        for one, answers in zip(apart, found, strict=True):
+            answers |= answered(one, [item])
+    for model, answers in zip(spec.models, found, strict=True):
+        assert untimed(answers) == untimed(answered(EmbeddedBackend(spec, model)))
+
+
 def test_another_process_is_told_of_the_model_again(spec: RunSpec, process: EngineProcess):
     backend = ApartBackend(process, spec, spec.baseline)
     backend.identity()
