@@ -134,7 +134,7 @@ def plan_run(spec: RunSpec, progress: Progress, asks_power: bool = False) -> Pla
     from evalcard.tasks.prepare import prepare
 
     identified = Identified(spec.models, list(backends.values()))
-    if not all(Path(model.location).expanduser().exists() for model in spec.models):
+    if not all(model.is_local for model in spec.models):
         identified.take()  # before their tokenizers are looked for on the Hub, in other words and with other advice
     try:
         _refuse_beyond_positions(spec)

@@ -119,8 +119,6 @@ def _end_with(parent: int) -> None:
 
 
 def main() -> None:
-    # Each operation of torch gives the interpreter's lock away; a thread that loads a tokenizer should hold it shortly.
-    sys.setswitchinterval(0.0002)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle, which then ends this process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if parent := int(sys.argv[2]):
@@ -130,7 +128,7 @@ def main() -> None:
     threading.Thread(target=listen, args=(connection, calls), daemon=True).start()
     try:
         work(connection, calls)
-    except BrokenPipeError:
+    except (BrokenPipeError, ConnectionResetError):
         os._exit(1)
 
 
