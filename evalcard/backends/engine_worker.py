@@ -18,6 +18,7 @@ from typing import Any
 from evalcard.backends.backend import Identity, Item, ItemAnswer
 from evalcard.backends.embedded import EmbeddedBackend
 from evalcard.backends.engine_process import Call, EngineFault, Returned, Told
+from evalcard.collector import look_rarely
 from evalcard.errors import UserError
 from evalcard.modelspec import ModelSpec
 from evalcard.progress import Bar
@@ -119,6 +120,7 @@ def _end_with(parent: int) -> None:
 
 
 def main() -> None:
+    look_rarely()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle, which then ends this process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if parent := int(sys.argv[2]):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from evalcard.cli.streams import guard_streams, printed
+from evalcard.collector import look_rarely
 
 if TYPE_CHECKING:
     from evalcard.errors import UserError
@@ -210,6 +211,7 @@ def main() -> None:
     """Entry point of the console script."""
     _occupy_closed_streams()
     _calm_threads()
+    look_rarely()
     _speak_any_encoding()
     guard_streams()
     _leave(printed(invoke(), sys.argv[1:]))

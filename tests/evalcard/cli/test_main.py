@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from evalcard.cli.main import COMMANDS, invoke
+from evalcard.collector import EVERY
 
 
 def evalcard(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -149,3 +150,12 @@ def test_an_error_is_wrapped_on_a_terminal_and_one_line_elsewhere(
     assert invoke(args) == 2
     wrapped = capsys.readouterr().err
     assert max(map(len, wrapped.splitlines())) <= 80 and wrapped.split() == said.split()
+
+
+def test_commands_look_for_garbage_rarely():
+    code = (
+        "import atexit, gc, sys; from evalcard.cli.main import main; sys.argv = ['evalcard', '--version']; "
+        "atexit.register(lambda: print(gc.get_threshold(), gc.isenabled())); main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == f"{EVERY} True", done
