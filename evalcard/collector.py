@@ -7,6 +7,6 @@ EVERY = (100_000, 20, 100)
 
 
 def look_rarely() -> None:
-    """For a process of our own, before it imports much: torch, transformers and datasets make a million objects that all
-    stay, and looking for garbage among them as often as Python does by default takes a fifth of that time."""
+    """For a process of our own, before it imports much: torch, transformers and datasets make a million objects that
+    all stay, and looking for garbage among them as often as Python does by default takes a fifth of that time."""
     gc.set_threshold(*EVERY)

@@ -10,12 +10,9 @@
  */
 #include <omp.h>
 
-#include "vectors.h"
+#include "straight.h"
 
 #define BLOCK 256
-#define MAX_VECTORS 4    /* of a panel of columns */
-#define PANEL (MAX_VECTORS * LANES)
-#define MAX_ROWS 6       /* of a product kept in registers: 6 x 4 sums, 4 columns and 1 row of 32 registers */
 #define NOTHING (-1e30f) /* the largest score of no keys; the difference of two such is no NaN */
 
 typedef struct {
@@ -53,99 +50,6 @@ INLINE __m512 tanh_of(__m512 x) {
     return _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2.0f), _mm512_add_ps(power, one)));
 }
 
-/* out[r, v] = sum_w left[r, w] . right[w, v], for rows r < R, vectors v < V of columns, words w < depth */
-INLINE void product(const int R, const int V, const int half, const float *left, int64_t left_row, const float *right,
-                    int64_t right_row, int64_t depth, float *out, int64_t out_row) {
-    __m512 sums[MAX_ROWS][MAX_VECTORS];
-#pragma GCC unroll 6
-    for (int r = 0; r < R; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < V; v++) sums[r][v] = _mm512_setzero_ps();
-    for (int64_t w = 0; w < depth; w++) {
-        __m512 columns[MAX_VECTORS];
-#pragma GCC unroll 4
-        for (int v = 0; v < V; v++) columns[v] = _mm512_loadu_ps(right + w * right_row + v * LANES);
-#pragma GCC unroll 6
-        for (int r = 0; r < R; r++) {
-            __m512 row = _mm512_set1_ps(left[r * left_row + w]);
-#pragma GCC unroll 4
-            for (int v = 0; v < V; v++) {
-#ifdef __AVX512BF16__
-                if (half) {
-                    sums[r][v] = _mm512_dpbf16_ps(sums[r][v], (__m512bh)row, (__m512bh)columns[v]);
-                    continue;
-                }
-#endif
-                sums[r][v] = _mm512_fmadd_ps(row, columns[v], sums[r][v]);
-            }
-        }
-    }
-#pragma GCC unroll 6
-    for (int r = 0; r < R; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < V; v++) _mm512_storeu_ps(out + r * out_row + v * LANES, sums[r][v]);
-}
-
-typedef void Product(const float *, int64_t, const float *, int64_t, int64_t, float *, int64_t);
-
-#define DEFINE(half, R, V)                                                                                            \
-    static void product_##half##_##R##_##V(const float *left, int64_t left_row, const float *right, int64_t right_row, \
-                                           int64_t depth, float *out, int64_t out_row) {                              \
-        product(R, V, half, left, left_row, right, right_row, depth, out, out_row);                                   \
-    }
-#define FOR_VECTORS(half, R) DEFINE(half, R, 1) DEFINE(half, R, 2) DEFINE(half, R, 3) DEFINE(half, R, 4)
-#define FOR_ROWS(half)                                                                                  \
-    FOR_VECTORS(half, 1) FOR_VECTORS(half, 2) FOR_VECTORS(half, 3) FOR_VECTORS(half, 4) FOR_VECTORS(half, 5) \
-    FOR_VECTORS(half, 6)
-FOR_ROWS(0)
-FOR_ROWS(1)
-#define ROW_OF_TABLE(half, R) \
-    { product_##half##_##R##_1, product_##half##_##R##_2, product_##half##_##R##_3, product_##half##_##R##_4 }
-#define TABLE(half)                                                                                         \
-    {                                                                                                       \
-        ROW_OF_TABLE(half, 1), ROW_OF_TABLE(half, 2), ROW_OF_TABLE(half, 3), ROW_OF_TABLE(half, 4),         \
-            ROW_OF_TABLE(half, 5), ROW_OF_TABLE(half, 6)                                                    \
-    }
-static Product *const products[2][MAX_ROWS][MAX_VECTORS] = {TABLE(0), TABLE(1)};
-
-/* Rows times all columns of packed panels; ``used`` of ``columns`` are wanted, both multiples of LANES. */
-INLINE void panels(int half, int64_t num_rows, const float *left, int64_t left_row, const float *packed,
-                   int64_t columns, int64_t used, int64_t packed_depth, int64_t depth, float *out, int64_t out_row) {
-    for (int64_t at = 0; at < used; at += PANEL) {
-        int64_t width = least(columns - at, PANEL), wanted = least(used - at, PANEL);
-        products[half][num_rows - 1][wanted / LANES - 1](left, left_row, packed + at * packed_depth, width, depth,
-                                                         out + at, out_row);
-    }
-}
-
-/* 16 rows of 16 words, turned. */
-INLINE void turn(__m512i *r) {
-    __m512i t[16], u[16];
-    for (int i = 0; i < 8; i++) {
-        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-    }
-    for (int i = 0; i < 4; i++) {
-        u[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-        u[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-        u[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-        u[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-    }
-    for (int c = 0; c < 4; c++) {
-        __m512i a = _mm512_shuffle_i32x4(u[c], u[4 + c], 0x88), b = _mm512_shuffle_i32x4(u[8 + c], u[12 + c], 0x88);
-        __m512i d = _mm512_shuffle_i32x4(u[c], u[4 + c], 0xdd), e = _mm512_shuffle_i32x4(u[8 + c], u[12 + c], 0xdd);
-        r[c] = _mm512_shuffle_i32x4(a, b, 0x88);
-        r[8 + c] = _mm512_shuffle_i32x4(a, b, 0xdd);
-        r[4 + c] = _mm512_shuffle_i32x4(d, e, 0x88);
-        r[12 + c] = _mm512_shuffle_i32x4(d, e, 0xdd);
-    }
-}
-
-/* ``count`` numbers as words, the rest of the 16 words zero. */
-INLINE __m512i words_of(const char *numbers, int64_t count, int half) {
-    return half ? _mm512_maskz_loadu_epi16(lanes32(count), numbers) : _mm512_maskz_loadu_epi32(lanes16(count), numbers);
-}
-
 /* Where the first ``count`` rows of a block lie for a head. */
 INLINE void rows_of(const char *base, const Call *call, const int32_t *pages, int64_t head, int64_t count, int64_t size,
                     int half, const char **rows) {
@@ -157,57 +61,46 @@ INLINE void rows_of(const char *base, const Call *call, const int32_t *pages, in
     }
 }
 
-/* Answers are bound by reading their keys and values, which the processor does not foresee: while keys are arranged the
- * block's values are fetched, and while those are, the next block's keys. */
-INLINE void fetch(const char *row, int64_t bytes) {
-    for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(row + at, _MM_HINT_T1);
-}
-
-/* The first ``width`` keys of a block as columns; those up to the next multiple of LANES are zeros. */
-INLINE void pack_keys(const Call *call, const Room *room, const int32_t *pages, int64_t head, int64_t width, int half) {
-    int64_t columns = round_up(width, LANES), size = call->key_size, shift = half ? 1 : 2;
+/* A block as the rows of a tile meet it: of its keys and values those that any row sees. */
+typedef struct {
+    int64_t start, width; /* its first position, and how many are seen */
     const char *keys[BLOCK], *values[BLOCK];
-    rows_of(call->keys, call, pages, head, width, size, half, keys);
-    rows_of(call->values, call, pages, head, width, call->value_size, half, values);
+    const char *soon[BLOCK]; /* keys that are met next */
+    int has_soon;
+} Block;
+
+/* Keys as columns; those up to the next multiple of LANES are zeros. */
+INLINE void pack_keys(const Call *call, const Room *room, const Block *block, int half) {
+    int64_t columns = round_up(block->width, LANES), shift = half ? 1 : 2;
     for (int64_t first = 0; first < columns; first += LANES) {
-        int64_t panel = first / PANEL * PANEL, row = least(columns - panel, PANEL), there = least(width - first, LANES);
+        int64_t panel = first / PANEL * PANEL, row = least(columns - panel, PANEL);
+        int64_t there = least(block->width - first, LANES);
         float *into = room->keys + panel * room->key_words + (first - panel);
-        for (int64_t i = 0; i < there; i++) fetch(values[first + i], call->value_size << shift);
+        for (int64_t i = 0; i < there; i++) fetch(block->values[first + i], call->value_size << shift);
         for (int64_t word = 0; word < room->key_words; word += LANES) {
-            int64_t at = word << (2 - shift), count = least(room->key_words - word, LANES);
+            int64_t count = least(room->key_words - word, LANES);
             __m512i square[LANES];
-            for (int64_t i = 0; i < LANES; i++)
-                square[i] = i < there ? words_of(keys[first + i] + (at << shift), size - at, half) : _mm512_setzero_si512();
-            turn(square);
+            square_of(block->keys + first, there, word, call->key_size, half, square);
             for (int64_t i = 0; i < count; i++) _mm512_storeu_si512(into + (word + i) * row, square[i]);
         }
     }
 }
 
-/* The first ``width`` values of a block as rows, of bfloat16 two side by side; the rest up to ``depth`` words are zeros.
- * next_pages: those of the block that is met next, or none. */
-INLINE void pack_values(const Call *call, const Room *room, const int32_t *pages, int64_t head, int64_t width,
-                        int64_t depth, const int32_t *next_pages, int half) {
-    int64_t size = call->value_size, columns = room->value_width, shift = half ? 1 : 2;
-    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
-                                         5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-    const char *values[BLOCK + 1] = {0};
-    rows_of(call->values, call, pages, head, width, size, half, values);
-    const char *next[BLOCK];
-    if (next_pages) rows_of(call->keys, call, next_pages, head, width, call->key_size, half, next);
+/* Values as rows, of bfloat16 two side by side; up to the next multiple of LANES they are zeros. */
+INLINE void pack_values(const Call *call, const Room *room, const Block *block, int half) {
+    int64_t size = call->value_size, columns = room->value_width, width = block->width, shift = half ? 1 : 2;
+    int64_t depth = round_up(width, LANES) / (half ? 2 : 1);
     for (int64_t word = 0; word < depth; word++) {
         int64_t key = half ? 2 * word : word;
-        const char *one = key < width ? values[key] : 0, *two = half && key + 1 < width ? values[key + 1] : 0;
-        if (one && next_pages) fetch(next[key], call->key_size << shift);
-        if (two && next_pages) fetch(next[key + 1], call->key_size << shift);
+        const char *one = key < width ? block->values[key] : 0;
+        const char *two = half && key + 1 < width ? block->values[key + 1] : 0;
+        if (one && block->has_soon) fetch(block->soon[key], call->key_size << shift);
+        if (two && block->has_soon) fetch(block->soon[key + 1], call->key_size << shift);
         for (int64_t column = 0; column < columns; column += LANES) {
-            int64_t panel = column / PANEL * PANEL, at = half ? column & ~31 : column;
-            __m512i a = one ? words_of(one + (at << shift), size - at, half) : _mm512_setzero_si512();
-            __m512i b = two ? words_of(two + (at << shift), size - at, half) : _mm512_setzero_si512();
-            __m512i words = half ? _mm512_permutex2var_epi16(a, column & LANES ? high : low, b) : a;
+            int64_t panel = column / PANEL * PANEL;
             float *into = room->values + panel * (half ? BLOCK / 2 : BLOCK);
-            _mm512_storeu_si512(into + word * least(columns - panel, PANEL) + (column - panel), words);
+            _mm512_storeu_si512(into + word * least(columns - panel, PANEL) + (column - panel),
+                                pair_of(one, two, column, size, half));
         }
     }
 }
@@ -266,24 +159,49 @@ INLINE void merge(float *average, const float *found, int64_t width, float *top,
     *total = *total * old_weight + block_total * new_weight;
 }
 
-/* Rows [first, first + count) of a tile meet a block that is packed; rows are those of the call. */
+/* Scores of ``count`` rows from ``first`` on with the first ``used`` keys, as they lie or packed. */
+INLINE void score(const Call *call, const Room *room, const Block *block, int64_t first, int64_t count, int64_t used,
+                  int is_packed, int half) {
+    const float *queries = room->queries + first * room->key_words;
+    if (is_packed)
+        panels(half, count, queries, room->key_words, room->keys, round_up(block->width, LANES), used, room->key_words,
+               room->key_words, room->scores, BLOCK);
+    else
+        scores_from[half][count - 1](queries, room->key_words, block->keys, call->key_size, block->width, block->values,
+                                     call->value_size << (half ? 1 : 2), room->scores, BLOCK);
+}
+
+/* Averages of the first ``used`` values by the weights of ``count`` rows. */
+INLINE void average(const Call *call, const Room *room, const Block *block, int64_t count, int64_t used, int is_packed,
+                    int half) {
+    int64_t columns = room->value_width;
+    if (is_packed) {
+        panels(half, count, room->scores, BLOCK, room->values, columns, columns, half ? BLOCK / 2 : BLOCK,
+               half ? used / 2 : used, room->found, columns);
+        return;
+    }
+    for (int64_t at = 0; at < columns; at += PANEL)
+        averages_from[half][count - 1][least(columns - at, PANEL) / LANES - 1](
+            room->scores, BLOCK, block->values, at, call->value_size, least(used, block->width),
+            at == 0 && block->has_soon ? block->soon : 0, call->key_size << (half ? 1 : 2), room->found + at, columns);
+}
+
+/* Rows [first, first + count) of a tile meet a block; rows are those of the call. */
 INLINE void meet(const Call *call, const Room *room, const int32_t (*rows)[4], int64_t first, int64_t count,
-                 int64_t block_start, int64_t columns, int half) {
-    int64_t low[MAX_ROWS], high[MAX_ROWS], used = 0, depth = half ? BLOCK / 2 : BLOCK;
+                 const Block *block, int is_packed, int half) {
+    int64_t low[MAX_ROWS], high[MAX_ROWS], used = 0;
     float tops[MAX_ROWS], totals[MAX_ROWS];
     for (int64_t r = 0; r < count; r++) {
-        high[r] = most(0, least(rows[first + r][2] + 1 - block_start, BLOCK));
-        low[r] = most(0, rows[first + r][3] - block_start);
+        high[r] = most(0, least(rows[first + r][2] + 1 - block->start, BLOCK));
+        low[r] = most(0, rows[first + r][3] - block->start);
         if (low[r] < high[r]) used = most(used, high[r]);
     }
     used = round_up(used, LANES);
     if (!used) return;
-    panels(half, count, room->queries + first * room->key_words, room->key_words, room->keys, columns, used,
-           room->key_words, room->key_words, room->scores, BLOCK);
+    score(call, room, block, first, count, used, is_packed, half);
     for (int64_t r = 0; r < count; r++)
         weigh(room->scores + r * BLOCK, used, low[r], high[r], call->scale, call->softcap, half, tops + r, totals + r);
-    panels(half, count, room->scores, BLOCK, room->values, room->value_width, room->value_width, depth,
-           half ? used / 2 : used, room->found, room->value_width);
+    average(call, room, block, count, used, is_packed, half);
     for (int64_t r = 0; r < count; r++) {
         int64_t row = first + r;
         merge(room->averages + row * room->value_width, room->found + r * room->value_width, room->value_width,
@@ -332,12 +250,18 @@ INLINE void tile(const Call *call, const Room *room, int64_t number, int64_t hea
         for (int64_t r = meeting[2]; r < meeting[3]; r++)
             if (rows[r][3] < block_start + BLOCK) width = most(width, least(rows[r][2] + 1 - block_start, BLOCK));
         if (width <= 0) continue;
-        int64_t columns = round_up(width, LANES);
-        pack_keys(call, room, pages, head, width, half);
-        pack_values(call, room, pages, head, width, half ? columns / 2 : columns,
-                    m + 1 < bounds[3] && call->page_size == BLOCK ? call->pages + meeting[4] : 0, half);
+        Block block; /* not cleared: it is large */
+        block.start = block_start, block.width = width;
+        rows_of(call->keys, call, pages, head, width, call->key_size, half, block.keys);
+        rows_of(call->values, call, pages, head, width, call->value_size, half, block.values);
+        block.has_soon = m + 1 < bounds[3] && call->page_size == BLOCK;
+        if (block.has_soon)
+            rows_of(call->keys, call, call->pages + meeting[4], head, width, call->key_size, half, block.soon);
+        int is_packed = meeting[3] - meeting[2] > MAX_ROWS;
+        if (is_packed) pack_keys(call, room, &block, half);
+        if (is_packed) pack_values(call, room, &block, half);
         for (int64_t r = meeting[2]; r < meeting[3]; r += MAX_ROWS)
-            meet(call, room, rows, r, least(MAX_ROWS, meeting[3] - r), block_start, columns, half);
+            meet(call, room, rows, r, least(MAX_ROWS, meeting[3] - r), &block, is_packed, half);
     }
     for (int64_t r = 0; r < count; r++) {
         int64_t query_head = head * call->group + rows[r][1];

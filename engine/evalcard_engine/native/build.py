@@ -38,9 +38,6 @@ CPU_FLAGS: dict[str, tuple[str, ...]] = {
 FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fopenmp", "-fPIC")
 """Nothing that reorders sums: what a row gives must not depend on what a compiler makes of its neighbours."""
 
-HEADER = "vectors.h"
-"""What the C files share."""
-
 TIMEOUT_S = 120
 
 
@@ -78,13 +75,18 @@ def built(name: str) -> Built:
         return Built(None, "no C compiler found")
     source = Path(__file__).with_name(f"{name}.c")
     flags = (*FLAGS, *CPU_FLAGS[features])
-    told = "\0".join((*flags, compiler.version)).encode() + source.read_bytes() + (source.parent / HEADER).read_bytes()
-    digest = hashlib.sha256(told).hexdigest()[:16]
+    told = ["\0".join((*flags, compiler.version)).encode(), *(path.read_bytes() for path in (source, *headers()))]
+    digest = hashlib.sha256(b"".join(told)).hexdigest()[:16]
     try:
         library = _load(compiler, source, flags, f"{name}-{digest}.so")
     except (OSError, subprocess.SubprocessError) as error:
         return Built(None, f"{compiler.name} failed: {_last_words(error)}")
     return Built(library, f"{compiler.name} {digest[:8]}")
+
+
+def headers() -> list[Path]:
+    """What the C files share."""
+    return sorted(Path(__file__).parent.glob("*.h"))
 
 
 def is_switched_off() -> bool:
