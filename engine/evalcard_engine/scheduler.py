@@ -99,7 +99,7 @@ class Scheduler:
 
     def _give_drafts(self, step: Step) -> None:
         """What decoding sequences may say next is checked in the same step, as far as their pages and the step go."""
-        room = min(self._limits.draft_tokens, step.tokens_left, step.logits_left)
+        room = min(self._limits.draft_rows - step.num_rows, step.tokens_left, step.logits_left)
         for place, chunk in enumerate(step.chunks):
             sequence = chunk.sequence
             end = min(sequence.max_len, len(sequence.pages) * self._limits.page_size)

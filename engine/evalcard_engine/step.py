@@ -15,8 +15,8 @@ class Limits:
     step_logits: int
     """Rows of logits of a step; bounds the largest tensor of scoring."""
     max_sequences: int
-    draft_tokens: int = 0
-    """Draft tokens of a step, of all sequences together."""
+    draft_rows: int = 0
+    """A step of decoding sequences is filled with drafts of what they say next up to so many rows."""
     hold_tokens: int = 32
     """A sequence is held back while another one computes at least this many tokens it could then share."""
 

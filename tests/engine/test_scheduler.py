@@ -114,7 +114,9 @@ class World:
 
     def _check(self, step: Step) -> None:
         assert 1 <= step.num_tokens <= step.num_rows <= self.limits.step_tokens
-        assert step.num_rows - step.num_tokens <= self.limits.draft_tokens
+        # With those of the answers that have none: drafts fill a step, they do not come on top of a full one.
+        answers = [chunk for chunk in step.chunks if chunk.stop - chunk.start == 1 and chunk.sequence.generated]
+        assert step.num_rows == step.num_tokens or sum(c.end - c.start for c in answers) <= self.limits.draft_rows
         rows = sum(max(0, chunk.end - chunk.logits_start) for chunk in step.chunks)
         assert rows <= self.limits.step_logits
         assert len({id(chunk.sequence) for chunk in step.chunks}) == len(step.chunks)
@@ -145,19 +147,19 @@ def tokens(rng: random.Random, length: int) -> tuple[int, ...]:
     return tuple(rng.randrange(1000) for _ in range(length))
 
 
-@pytest.mark.parametrize(("num_pages", "draft_tokens"), [(60, 0), (60, 3), (60, 100), (13, 100), (13, 4)])
+@pytest.mark.parametrize(("num_pages", "draft_rows"), [(60, 0), (60, 3), (60, 100), (13, 100), (13, 4)])
 @pytest.mark.parametrize("step_tokens", [4, 7, 40])
-def test_drafts_take_no_page_and_no_place_from_anybody(num_pages, draft_tokens, step_tokens):
+def test_drafts_take_no_page_and_no_place_from_anybody(num_pages, draft_rows, step_tokens):
     """Many answers at a time, some with drafts, where pages are many and where they run out."""
-    rng = random.Random(num_pages + draft_tokens)
-    world = World(num_pages, step_tokens=step_tokens, max_sequences=4, draft_tokens=draft_tokens)
+    rng = random.Random(num_pages + draft_rows)
+    world = World(num_pages, step_tokens=step_tokens, max_sequences=4, draft_rows=draft_rows)
     shared = tokens(rng, 9)
     prompts = [shared + tokens(rng, rng.randrange(1, 9)) for _ in range(12)]
     made = world.generate(*prompts[:8], count=20, kind=Drafting) + world.generate(*prompts[8:], count=20)
     world.run()
     for sequence in made:
         assert sequence.generated == answer(sequence.prompt, 20)
-    assert (world.accepted > 0) == (draft_tokens > 0)
+    assert (world.accepted > 0) == (draft_rows > 0)
     if num_pages == 13:
         assert world.preemptions > 0
 

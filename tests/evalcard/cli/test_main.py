@@ -152,6 +152,16 @@ def test_an_error_is_wrapped_on_a_terminal_and_one_line_elsewhere(
     assert max(map(len, wrapped.splitlines())) <= 80 and wrapped.split() == said.split()
 
 
+def test_a_folder_that_is_gone_is_named(tmp_path: Path):
+    gone = tmp_path / "gone"
+    code = (
+        f"import os, sys; os.mkdir({str(gone)!r}); os.chdir({str(gone)!r}); os.rmdir({str(gone)!r}); "
+        "sys.argv = ['evalcard', 'run']; from evalcard.cli.main import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, env=os.environ)
+    assert (done.returncode, "was started in is gone. Change to one that exists." in done.stderr) == (2, True), done
+
+
 def test_commands_look_for_garbage_rarely():
     code = (
         "import atexit, gc, sys; from evalcard.cli.main import main; sys.argv = ['evalcard', '--version']; "
