@@ -28,7 +28,7 @@ from evalcard_engine.stopping import Detokenize
 _CUDA_STEP_TOKENS = 8192
 _DRAFT_ROWS = 32
 """Up to so many rows a step is bound by what it reads of the weights, and wrong drafts cost little. Beyond, a row that
-is right saves no more than it costs. Measured: 64 answers to gsm8k_cot take 8 % less than with 64 drafts in any step."""
+is right saves no more than it costs. Measured: 64 answers to gsm8k_cot take 8 % less than with 64 drafts a step."""
 
 
 def numerics_name(model_numerics: str) -> str:
