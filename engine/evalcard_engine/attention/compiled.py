@@ -80,6 +80,9 @@ def attend(
 ) -> torch.Tensor:
     """query [num_tokens, heads, key_size] over keys and values [pages, kv_heads, page_size, size], both float32 or both
     bfloat16; sinks [heads]. Returns [num_tokens, heads, value_size] in their dtype.
+
+    Keys that a row does not see weigh an exact 0: beside an infinite value of a block up to the last token of a step,
+    as from a model that overflows, rows before it are NaN, as with torch's masks.
     """
     library = _library(keys.dtype).library
     assert library is not None, keys.dtype
