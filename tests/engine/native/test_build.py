@@ -48,6 +48,17 @@ def test_it_is_compiled_once(cache: Path, monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("_needs_compiler")
+def test_what_files_share_is_part_of_their_name(tmp_path: Path, monkeypatch) -> None:
+    first, shared = build.built("linear"), build.headers()
+    assert {path.name for path in shared} >= {"products.h", "straight.h", "vectors.h"}
+    changed = tmp_path / shared[0].name
+    changed.write_bytes(shared[0].read_bytes() + b"\n")
+    monkeypatch.setattr(build, "headers", lambda: [changed, *shared[1:]])
+    build.built.cache_clear()
+    assert build.built("linear").words != first.words
+
+
+@pytest.mark.usefixtures("_needs_compiler")
 def test_a_file_that_was_cut_off_is_made_anew(cache: Path) -> None:
     build.built("attention")
     (kept,) = cache.iterdir()
