@@ -37,7 +37,6 @@ COMMANDS = {
 }
 """Name -> (module that defines ``command``, its line in --help), so that --help imports nothing."""
 
-MISUSED = 2
 INTERNAL_ERROR = 70
 INTERRUPTED = 130
 
@@ -122,13 +121,12 @@ def _misused(error: click.ClickException) -> int:
 
 
 def _bad_path(error: OSError | RuntimeError) -> str | None:
-    """What is wrong with a path that no file can ever have, and what to do; None where the error is another one."""
+    """What is wrong with a path of the user's that no file can ever have; None where the error is another one."""
     if isinstance(error, OSError):
         is_path = error.errno in (errno.ENAMETOOLONG, errno.ELOOP)
-        path = str(error.filename)[:200]
-        return f"cannot use the path {path!r}: {error.strerror}. Give another path." if is_path else None
+        return f"cannot use the path {str(error.filename)[:200]!r}: {error.strerror}" if is_path else None
     # As pathlib says it before Python 3.13.
-    return f"cannot use a path: {error}. Give another path." if str(error).startswith("Symlink loop") else None
+    return f"cannot use a path: {error}" if str(error).startswith("Symlink loop") else None
 
 
 def _internal_error(error: Exception) -> int:
@@ -165,7 +163,7 @@ def invoke(args: Sequence[str] | None = None) -> int:
         return _refused(error, UserError.exit_code)
     except Exception as error:  # noqa: BLE001 - the last stop: everything else is ours
         said = _bad_path(error) if isinstance(error, OSError | RuntimeError) else None
-        return _fail(said, UserError.exit_code) if said else _internal_error(error)
+        return _fail(f"{said}. Give another path.", UserError.exit_code) if said else _internal_error(error)
 
 
 def _calm_threads() -> None:
@@ -216,11 +214,20 @@ def main() -> None:
     look_rarely()
     _speak_any_encoding()
     guard_streams()
+    _leave(_gone() or printed(invoke(), sys.argv[1:]))
+
+
+def _gone() -> int:
+    """The exit code where the folder one stands in was removed, as torch and much else do not load there; else 0."""
     try:
         os.getcwd()
-    except FileNotFoundError:  # torch does not load there, nor does much else work
-        _leave(_fail("the folder that this command was started in is gone. Change to one that exists.", MISUSED))
-    _leave(printed(invoke(), sys.argv[1:]))
+    except FileNotFoundError:
+        from evalcard.errors import UserError
+
+        return _fail(
+            "the folder that this command was started in is gone. Change to one that exists.", UserError.exit_code
+        )
+    return 0
 
 
 def _leave(code: int) -> NoReturn:

@@ -5,8 +5,7 @@
  * softmax: Milakov and Gimelshein, arXiv 1805.02867). Every step below treats rows apart, so nothing a row gives
  * depends on the rows beside it, on the tile it lies in, or on the threads.
  *
- * One body serves both number formats. A "word" is 32 bits: a float, or two neighbouring bfloat16 numbers. Products are
- * sums over words, by fused multiply-add or, of bfloat16, by vdpbf16ps, which adds both products of a pair.
+ * One body serves both number formats; words are those of products.h.
  */
 #include <omp.h>
 
@@ -258,8 +257,10 @@ INLINE void tile(const Call *call, const Room *room, int64_t number, int64_t hea
         if (block.has_soon)
             rows_of(call->keys, call, call->pages + meeting[4], head, width, call->key_size, half, block.soon);
         int is_packed = meeting[3] - meeting[2] > MAX_ROWS;
-        if (is_packed) pack_keys(call, room, &block, half);
-        if (is_packed) pack_values(call, room, &block, half);
+        if (is_packed) {
+            pack_keys(call, room, &block, half);
+            pack_values(call, room, &block, half);
+        }
         for (int64_t r = meeting[2]; r < meeting[3]; r += MAX_ROWS)
             meet(call, room, rows, r, least(MAX_ROWS, meeting[3] - r), &block, is_packed, half);
     }
